@@ -1,0 +1,105 @@
+"""Settings: the environment, then `everwhen.toml`, then the default. One frozen object, made once, passed by hand.
+
+Every setting is documented in docs/reference/settings.md (a test keeps the two equal). An unknown key is refused with
+the nearest known one, so a misspelt setting cannot be silently ignored.
+"""
+
+import difflib
+import os
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+from everwhen.errors import ConfigurationError
+
+PREFIX: Final = "EVERWHEN_"
+FILE: Final = "everwhen.toml"
+
+# Read by other parts of the project, each where it is documented, before or apart from these settings.
+OTHER_VARIABLES: Final = frozenset({
+    "EVERWHEN_CONCURRENCY",
+    "EVERWHEN_POSTGRES_OS_USER",
+    "EVERWHEN_QUEUES",
+    "EVERWHEN_TENANT",
+    "EVERWHEN_TEST_PG_BIN",
+    "EVERWHEN_TOKEN",
+    "EVERWHEN_URL",
+})  # fmt: skip
+
+RoleName = Literal["api", "scheduler", "reaper"]
+ALL_ROLES: Final[tuple[RoleName, ...]] = ("api", "scheduler", "reaper")
+
+
+class Settings(BaseSettings):
+    """Everything that an operator can set."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, toml_file=FILE, frozen=True, extra="forbid")
+
+    database_url: SecretStr | None = Field(
+        None, description="The application's login on an external PostgreSQL; unset: `everwhen up` runs its own."
+    )
+    owner_database_url: SecretStr | None = Field(
+        None, description="The schema owner's login, for `everwhen migrate` only."
+    )
+    data_dir: Path | None = Field(None, description="Where `everwhen up` keeps its database; default ./.everwhen.")
+    host: str = Field("127.0.0.1", description="The address that the API listens on.")
+    port: Annotated[int, Field(ge=0, le=65535)] = Field(8484, description="Its port; 0 lets the kernel choose.")
+    roles: tuple[RoleName, ...] = Field(ALL_ROLES, description="Which roles `everwhen serve` runs.")
+    jwt_secret: SecretStr | None = Field(
+        None, min_length=32, description="The HS256 key of tokens, at least 32 bytes; `up` makes and keeps one."
+    )
+    pool_size: Annotated[int, Field(ge=1, le=200)] = Field(8, description="Connections of each of the two pools.")
+    plan_ahead_seconds: Annotated[float, Field(ge=1, le=3600)] = Field(
+        30.0, description="How long before it is due a run is planned."
+    )
+    scheduler_batch: Annotated[int, Field(ge=1, le=5000)] = Field(500, description="Schedules planned in one step.")
+    reaper_batch: Annotated[int, Field(ge=1, le=5000)] = Field(500, description="Leases reaped in one step.")
+    lease_seconds_max: Annotated[float, Field(ge=1, le=3600)] = Field(
+        300.0, description="The longest lease a worker may ask for."
+    )
+    claim_wait_seconds_max: Annotated[float, Field(ge=0, le=300)] = Field(
+        30.0, description="The longest time that a claim waits for work."
+    )
+    body_bytes_max: Annotated[int, Field(ge=1024, le=2**30)] = Field(
+        1_048_576, description="The largest body of a control request; a worker's batch may be eight times as large."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="The least severe line logged.")
+
+    @classmethod
+    def settings_customise_sources(  # noqa: PLR0917  # the library's signature
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003  # as above
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003  # as above
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments beat the environment, which beats the file."""
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+
+def load(**overrides: Any) -> Settings:
+    """Read the settings; raise ConfigurationError that names what is wrong and the nearest right key."""
+    known = set(Settings.model_fields)
+    unknown = {name for name in os.environ if name.startswith(PREFIX)} - OTHER_VARIABLES
+    _refuse_unknown({name.removeprefix(PREFIX).lower() for name in unknown}, known, "the environment")
+    try:
+        if Path(FILE).is_file():
+            _refuse_unknown(set(tomllib.loads(Path(FILE).read_text())), known, FILE)
+        return Settings(**{name: value for name, value in overrides.items() if value is not None})
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "settings"
+        raise ConfigurationError(f"{where}: {first['msg']}; set {PREFIX}{where.upper()} or {FILE}") from error
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise ConfigurationError(f"{FILE} cannot be read: {error}") from error
+
+
+def _refuse_unknown(found: set[str], known: set[str], where: str) -> None:
+    for name in sorted(found - known):
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ConfigurationError(f"unknown setting {name} in {where}{hint}")

@@ -1,0 +1,208 @@
+"""Planning: which instants of a schedule become runs, and what verdict the others get.
+
+`plan` looks at the half-open stretch of time after the schedule's watermark, up to `until`, which lies a little ahead
+of now. Every instant that the trigger intends there gets exactly one answer:
+
+    ahead of now, or late by no more than the grace      a run
+    late by more than the grace (a misfire)              what the catch-up policy says: replay, coalesce or skip
+    before `skip_until` (left behind by a pause)         skipped, with that reason
+    a local time that does not exist, policy `skip`      skipped, calendar.dst_gap
+
+Invariants
+
+1. The new watermark is never before the old one, and no instant at or before it is answered again.
+2. Nothing is lost and nothing repeated however `now` jumps: the answer depends on the watermark, not on when the last
+   look was. A clock that steps back only makes `until` fall behind the watermark, and the plan is empty.
+3. The work is bounded: at most `limit` instants a call. `more` says that some are left; each call moves the watermark,
+   so even a year's outage of a schedule that fires every second ends.
+4. With `coalesce`, the latest instant that is due runs and stands for all that were missed; while instants are left
+   over for a later call, none of this call's can be the latest.
+
+The plan is written in one transaction with the watermark it started from as its guard. A crash before the commit leaves
+the watermark where it was; the same plan is made again, with the same run ids.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from itertools import groupby
+from typing import Final
+from uuid import UUID
+
+from everwhen.core.ids import scheduled_run_id
+from everwhen.core.lifecycle import RunState
+from everwhen.core.reasons import Reason
+from everwhen.core.triggers import Occurrence, Timing, next_after, occurrences
+
+MOST_INSTANTS: Final = 1_000
+"""The most instants that one call answers."""
+
+SPAN_FROM: Final = 10
+"""From how many neighbours with an equal verdict on, one span stands for them instead of a row each."""
+
+
+class CatchUpPolicy(StrEnum):
+    """What to do with instants that passed while nobody looked."""
+
+    REPLAY = "replay"  # run each of them
+    COALESCE = "coalesce"  # run the latest, which stands for all
+    SKIP = "skip"  # run none of them; each is recorded as missed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatchUp:
+    """The catch-up policy of a schedule.
+
+    An instant late by no more than `grace` is merely late and runs in any case. One late by more than `window` never
+    runs; None means that no instant is too old.
+    """
+
+    policy: CatchUpPolicy = CatchUpPolicy.COALESCE
+    grace: timedelta = timedelta(minutes=1)
+    window: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cursor:
+    """What a plan starts from: whose schedule, its timing, and how far it was decided."""
+
+    tenant_id: UUID
+    schedule_uid: UUID
+    timing: Timing
+    decided_until: datetime
+    skip_until: datetime | None = None
+    skip_reason: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntendedRun:
+    """One intended run, or one verdict on an instant that will not run (`state` is then terminal)."""
+
+    run_id: UUID
+    nominal_at: datetime
+    utc_offset: timedelta
+    state: RunState
+    reason: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """Neighbouring instants with one verdict; `instants` counts them, both ends included."""
+
+    first_at: datetime
+    last_at: datetime
+    instants: int
+    verdict: RunState
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to write. `next_at` is when to look again; None means that the schedule never fires again."""
+
+    runs: tuple[IntendedRun, ...]
+    verdicts: tuple[IntendedRun, ...]
+    spans: tuple[Span, ...]
+    decided_until: datetime
+    next_at: datetime | None
+    more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    state: RunState
+    reason: Reason | None
+
+
+_RUN: Final = _Answer(RunState.PLANNED, None)
+
+
+def plan(cursor: Cursor, *, now: datetime, until: datetime, policy: CatchUp, limit: int = MOST_INSTANTS) -> Plan:
+    """Answer every instant after the cursor's watermark up to and including `until`, at most `limit` of them."""
+    if until <= cursor.decided_until:
+        next_at = next_after(cursor.timing, cursor.decided_until)
+        return Plan(runs=(), verdicts=(), spans=(), decided_until=cursor.decided_until, next_at=next_at)
+    found = occurrences(cursor.timing, after=cursor.decided_until, until=until, limit=limit)
+    more = len(found) >= limit
+    decided_until = found[-1].nominal_at if more else until
+    answers = _answers(found, cursor, now=now, policy=policy, more=more)
+    runs = tuple(_intended(cursor, o, a) for o, a in zip(found, answers, strict=True) if a is _RUN)
+    verdicts, spans = _verdicts(cursor, found, answers)
+    return Plan(
+        runs=runs,
+        verdicts=verdicts,
+        spans=spans,
+        decided_until=decided_until,
+        next_at=next_after(cursor.timing, decided_until),
+        more=more,
+    )
+
+
+def _answers(
+    found: Sequence[Occurrence], cursor: Cursor, *, now: datetime, policy: CatchUp, more: bool
+) -> list[_Answer]:
+    latest_due = None if more else max((o.nominal_at for o in found if _may_stand(o, cursor, now)), default=None)
+    return [_answer(o, cursor, now=now, policy=policy, latest_due=latest_due) for o in found]
+
+
+def _may_stand(occurrence: Occurrence, cursor: Cursor, now: datetime) -> bool:
+    left_behind = cursor.skip_until is not None and occurrence.nominal_at <= cursor.skip_until
+    return occurrence.nominal_at <= now and occurrence.skipped is None and not left_behind
+
+
+def _answer(
+    occurrence: Occurrence, cursor: Cursor, *, now: datetime, policy: CatchUp, latest_due: datetime | None
+) -> _Answer:
+    at = occurrence.nominal_at
+    if occurrence.skipped is not None:
+        return _Answer(RunState.SKIPPED, occurrence.skipped)
+    if cursor.skip_until is not None and at <= cursor.skip_until:
+        return _Answer(RunState.SKIPPED, cursor.skip_reason or Reason.SCHEDULE_PAUSED)
+    if at >= now - policy.grace:
+        return _RUN
+    return _misfire(at, now=now, policy=policy, latest_due=latest_due)
+
+
+def _misfire(at: datetime, *, now: datetime, policy: CatchUp, latest_due: datetime | None) -> _Answer:
+    if policy.window is not None and at < now - policy.window:
+        return _Answer(RunState.MISSED, Reason.CATCHUP_WINDOW)
+    match policy.policy:
+        case CatchUpPolicy.REPLAY:
+            return _RUN
+        case CatchUpPolicy.SKIP:
+            return _Answer(RunState.MISSED, Reason.CATCHUP_SKIP)
+        case CatchUpPolicy.COALESCE:
+            return _RUN if at == latest_due else _Answer(RunState.COALESCED, Reason.CATCHUP_COALESCED)
+
+
+def _intended(cursor: Cursor, occurrence: Occurrence, answer: _Answer) -> IntendedRun:
+    at = occurrence.nominal_at
+    return IntendedRun(
+        run_id=scheduled_run_id(cursor.tenant_id, cursor.schedule_uid, nominal_at=at, due_at=at),
+        nominal_at=at,
+        utc_offset=occurrence.local.utcoffset() or timedelta(0),
+        state=answer.state,
+        reason=answer.reason,
+    )
+
+
+def _verdicts(
+    cursor: Cursor, found: Sequence[Occurrence], answers: Sequence[_Answer]
+) -> tuple[tuple[IntendedRun, ...], tuple[Span, ...]]:
+    verdicts: list[IntendedRun] = []
+    spans: list[Span] = []
+    for answer, neighbours in groupby(zip(found, answers, strict=True), key=lambda pair: pair[1]):
+        group = [occurrence for occurrence, _ in neighbours]
+        if answer.reason is None:
+            continue
+        if len(group) < SPAN_FROM:
+            verdicts += (_intended(cursor, occurrence, answer) for occurrence in group)
+        else:
+            spans.append(_span(group, answer.state, answer.reason))
+    return tuple(verdicts), tuple(spans)
+
+
+def _span(group: Sequence[Occurrence], verdict: RunState, reason: Reason) -> Span:
+    first, last = group[0].nominal_at, group[-1].nominal_at
+    return Span(first_at=first, last_at=last, instants=len(group), verdict=verdict, reason=reason)

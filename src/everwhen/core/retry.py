@@ -1,0 +1,63 @@
+"""Retry: bounded exponential back-off with jitter, as a pure function of the policy and the failures so far."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import Final, assert_never
+
+MAX_ATTEMPTS_LIMIT: Final = 1_000
+MAX_DELAY: Final = timedelta(days=7)
+
+
+class Jitter(StrEnum):
+    """How much of the delay is drawn at random."""
+
+    FULL = "full"  # anything from nothing to the whole delay
+    EQUAL = "equal"  # half the delay, and anything up to the other half
+    NONE = "none"  # the delay itself
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """How often and how fast a task's failed attempts are tried again.
+
+    The n-th retry waits `base * factor ** (n - 1)`, at most `cap`, before jitter.
+    """
+
+    max_attempts: int = 5
+    base: timedelta = timedelta(seconds=5)
+    factor: float = 2.0
+    cap: timedelta = timedelta(hours=1)
+    jitter: Jitter = Jitter.EQUAL
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.max_attempts <= MAX_ATTEMPTS_LIMIT:
+            raise ValueError(f"max_attempts is {self.max_attempts}; it must lie between 1 and {MAX_ATTEMPTS_LIMIT}")
+        if not timedelta(0) <= self.base <= self.cap <= MAX_DELAY:
+            raise ValueError("base and cap must satisfy 0 <= base <= cap <= 7 days")
+        if not 1.0 <= self.factor <= 100.0:  # also refuses NaN
+            raise ValueError(f"factor is {self.factor}; it must lie between 1 and 100")
+
+
+def delay(policy: RetryPolicy, *, failures: int, jitter: float) -> timedelta:
+    """Return how long to wait after the `failures`-th failure (from 1); `jitter` is drawn from [0, 1)."""
+    full = _capped(policy, retries=max(failures, 1) - 1)
+    match policy.jitter:
+        case Jitter.FULL:
+            return full * jitter
+        case Jitter.EQUAL:
+            return full / 2 + full / 2 * jitter
+        case Jitter.NONE:
+            return full
+        case _:
+            assert_never(policy.jitter)
+
+
+def _capped(policy: RetryPolicy, *, retries: int) -> timedelta:
+    # Multiply step by step and stop at the cap: the power itself overflows long before the last attempt.
+    wait, cap = policy.base.total_seconds(), policy.cap.total_seconds()
+    for _ in range(retries):
+        if wait == 0 or wait >= cap or policy.factor == 1.0:
+            break
+        wait *= policy.factor
+    return timedelta(seconds=min(wait, cap))

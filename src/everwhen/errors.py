@@ -1,0 +1,95 @@
+"""The exception tree: what a caller can meet, and how each becomes an answer.
+
+    EverwhenError
+    ├── InvalidInput        422  a value that cannot be; `errors` point at the fields
+    ├── NotFound            404  no such thing, or not yours: the two answers are the same
+    ├── Conflict            409  it exists already, or the state forbids it now
+    ├── Unauthenticated     401  no valid token
+    ├── Forbidden           403  the token does not allow it
+    ├── TooLarge            413  the body is over its limit
+    ├── Unavailable         503  the database or a part of it is away; try again
+    └── ConfigurationError   –   the process cannot start as it is set up
+
+An expected outcome (a lost lease, an empty queue) is a return value, never one of these.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldError:
+    """One wrong field: a stable code, an RFC 6901 pointer to it, and what is wrong with it."""
+
+    code: str
+    pointer: str
+    detail: str
+
+
+class EverwhenError(Exception):
+    """Something went wrong."""
+
+    status = 500
+    code = "internal"
+    title = "Internal error"
+    retryable = False
+
+    def __init__(
+        self, detail: str | None = None, *, code: str | None = None, errors: tuple[FieldError, ...] = ()
+    ) -> None:
+        super().__init__(detail or self.__doc__ or self.title)
+        self.detail = detail or (self.__doc__ or self.title)
+        self.code = code or type(self).code
+        self.errors = errors
+
+
+class InvalidInput(EverwhenError):  # noqa: N818  # the tree reads as answers, not as accidents
+    """A value is not acceptable."""
+
+    status, code, title = 422, "input.invalid", "Invalid input"
+
+    @classmethod
+    def at(cls, pointer: str, detail: str, *, code: str = "input.invalid") -> "InvalidInput":
+        """Blame one field."""
+        return cls(detail, code=code, errors=(FieldError(code=code, pointer=pointer, detail=detail),))
+
+
+class NotFound(EverwhenError):  # noqa: N818
+    """There is no such thing."""
+
+    status, code, title = 404, "not_found", "Not found"
+
+
+class Conflict(EverwhenError):  # noqa: N818
+    """The state of the thing does not allow it."""
+
+    status, code, title = 409, "conflict", "Conflict"
+
+
+class Unauthenticated(EverwhenError):  # noqa: N818
+    """A valid bearer token is needed."""
+
+    status, code, title = 401, "auth.required", "Authentication required"
+
+
+class Forbidden(EverwhenError):  # noqa: N818
+    """The token does not allow this."""
+
+    status, code, title = 403, "auth.forbidden", "Forbidden"
+
+
+class TooLarge(EverwhenError):  # noqa: N818
+    """The request body is too large."""
+
+    status, code, title = 413, "body.too_large", "Body too large"
+
+
+class Unavailable(EverwhenError):  # noqa: N818
+    """A part of the service is away; the same request may succeed later."""
+
+    status, code, title, retryable = 503, "unavailable", "Service unavailable", True
+
+
+class ConfigurationError(EverwhenError):
+    """The process cannot start as it is set up."""
+
+    code, title = "configuration", "Configuration error"

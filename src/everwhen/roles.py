@@ -1,0 +1,103 @@
+"""Roles: every loop of the system is one bounded, idempotent tick under the one loop in this module.
+
+A role's `tick(now)` does one batch of work and says whether there is more, and when it knows the next work to be due.
+The loop goes round at once if there is more; else it sleeps until the earliest of that instant, the role's interval
+(the fallback for a lost wake-up), a wake-up, or the order to stop.
+
+Every role is safe in any number of copies: rows are taken with SKIP LOCKED, and every write is guarded by what it
+assumed. There is no leader, so nothing waits for an election when a copy dies.
+
+What goes wrong is told apart. The database being away is expected: logged once per back-off, retried for ever, with
+the wait growing to MOST_BACK_OFF. Any other exception is a defect; it propagates and ends the process, whose
+supervisor starts a fresh one. One bad row never gets that far: a tick quarantines it and goes on.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+import psycopg
+import structlog
+
+MOST_BACK_OFF: Final = timedelta(seconds=10)
+FIRST_BACK_OFF: Final = timedelta(milliseconds=100)
+
+log = structlog.get_logger("everwhen.roles")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """What one tick did: units of work committed, whether a full batch was done, when work is known to be due."""
+
+    done: int = 0
+    more: bool = False
+    next_at: datetime | None = None
+
+
+class Role(Protocol):
+    """One loop of the system."""
+
+    @property
+    def name(self) -> str:
+        """What the role is called in settings, logs and metrics."""
+        ...
+
+    @property
+    def interval(self) -> timedelta:
+        """The longest sleep between two ticks."""
+        ...
+
+    async def tick(self, now: datetime) -> Tick:
+        """Do one bounded batch of work as of `now`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loop:
+    """What the loop needs besides the role: the database's clock, a wake-up to wait for, and the order to stop."""
+
+    clock: Callable[[], Awaitable[datetime]]
+    wait_for_wakeup: Callable[[float], Awaitable[None]]
+    stop: asyncio.Event
+
+
+async def run(role: Role, loop: Loop) -> None:
+    """Tick until told to stop."""
+    back_off = FIRST_BACK_OFF
+    while not loop.stop.is_set():
+        try:
+            now = await loop.clock()
+            tick = await role.tick(now)
+        except (psycopg.OperationalError, OSError, TimeoutError) as error:
+            log.warning("role.database_away", role=role.name, error=str(error), retry_seconds=back_off.total_seconds())
+            await _stopped_within(loop.stop, back_off.total_seconds())
+            back_off = min(back_off * 2, MOST_BACK_OFF)
+            continue
+        back_off = FIRST_BACK_OFF
+        if not tick.more:
+            await _rest(role, loop, now=now, next_at=tick.next_at)
+
+
+async def _rest(role: Role, loop: Loop, *, now: datetime, next_at: datetime | None) -> None:
+    seconds = role.interval.total_seconds()
+    if next_at is not None:
+        seconds = max(0.0, min(seconds, (next_at - now).total_seconds()))
+    stopped = asyncio.ensure_future(loop.stop.wait())
+    woken = asyncio.ensure_future(loop.wait_for_wakeup(seconds))
+    try:
+        await asyncio.wait({stopped, woken}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for waiter in (stopped, woken):
+            waiter.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await waiter
+
+
+async def _stopped_within(stop: asyncio.Event, seconds: float) -> bool:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await stop.wait()
+    return stop.is_set()
