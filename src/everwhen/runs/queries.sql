@@ -1,0 +1,191 @@
+-- name: ensure_week
+-- Make the partitions for the week around an instant, if they are not there.
+select everwhen.ensure_week(%(instant)s) as made;
+
+-- name: insert_planned
+-- Runs that schedules intend: the intention, the place in the line, and the event, or none of the three. A run that is
+-- there already (another scheduler, a replayed transaction) is left as it is: its id is its identity. The definition is
+-- joined here, since the caller holds the schedule's watermark and nobody can change it meanwhile.
+with intended as (
+  select i.*, s.revision, s.task, s.input, t.queue, coalesce(s.priority, t.priority) as priority,
+         i.due_at + make_interval(secs => t.start_deadline_seconds) as expires_at
+  from unnest(%(tenant_ids)s::uuid[], %(schedule_uids)s::uuid[], %(run_ids)s::uuid[], %(nominal_ats)s::timestamptz[],
+              %(due_ats)s::timestamptz[], %(utc_offsets)s::int[])
+         as i (tenant_id, schedule_uid, run_id, nominal_at, due_at, utc_offset_seconds)
+  join everwhen.schedules s on s.tenant_id = i.tenant_id and s.uid = i.schedule_uid
+  join everwhen.tasks t on t.tenant_id = s.tenant_id and t.name = s.task
+), planned as (
+  insert into everwhen.runs
+    (tenant_id, run_id, schedule_uid, schedule_revision, source, task, queue, priority, nominal_at, utc_offset_seconds,
+     due_at, planned_at, expires_at, input)
+  select tenant_id, run_id, schedule_uid, revision, 'schedule', task, queue, priority, nominal_at, utc_offset_seconds,
+         due_at, %(now)s, expires_at, input
+  from intended
+  on conflict do nothing
+  returning tenant_id, run_id, queue, priority, due_at, task, expires_at
+), lined_up as (
+  insert into everwhen.waiting (tenant_id, queue, priority, available_at, run_id, task, expires_at)
+  select tenant_id, queue, priority, due_at, run_id, task, expires_at from planned
+)
+insert into everwhen.events (tenant_id, run_id, at, kind)
+select tenant_id, run_id, %(now)s, 'planned' from planned;
+
+-- name: insert_verdicts
+-- Instants that a policy or an outage kept from running: a row and an end each, so that nothing is an absence.
+with intended as (
+  select i.*, s.revision, s.task, s.input, t.queue, coalesce(s.priority, t.priority) as priority
+  from unnest(%(tenant_ids)s::uuid[], %(schedule_uids)s::uuid[], %(run_ids)s::uuid[], %(nominal_ats)s::timestamptz[],
+              %(utc_offsets)s::int[], %(sources)s::text[], %(states)s::text[], %(reasons)s::text[])
+         as i (tenant_id, schedule_uid, run_id, nominal_at, utc_offset_seconds, source, state, reason)
+  join everwhen.schedules s on s.tenant_id = i.tenant_id and s.uid = i.schedule_uid
+  join everwhen.tasks t on t.tenant_id = s.tenant_id and t.name = s.task
+), planned as (
+  insert into everwhen.runs
+    (tenant_id, run_id, schedule_uid, schedule_revision, source, task, queue, priority, nominal_at, utc_offset_seconds,
+     due_at, planned_at, input)
+  select tenant_id, run_id, schedule_uid, revision, source, task, queue, priority, nominal_at, utc_offset_seconds,
+         nominal_at, %(now)s, input
+  from intended
+  on conflict do nothing
+  returning tenant_id, run_id
+), ended as (
+  insert into everwhen.run_ends (tenant_id, run_id, state, reason, attempts, finished_at)
+  select tenant_id, run_id, i.state, i.reason, 0, %(now)s from planned join intended i using (tenant_id, run_id)
+)
+insert into everwhen.events (tenant_id, run_id, at, kind, reason)
+select tenant_id, run_id, %(now)s, i.state, i.reason from planned join intended i using (tenant_id, run_id);
+
+-- name: insert_spans
+insert into everwhen.spans (tenant_id, schedule_uid, first_at, last_at, instants, verdict, reason, recorded_at)
+select s.*, %(now)s
+from unnest(%(tenant_ids)s::uuid[], %(schedule_uids)s::uuid[], %(first_ats)s::timestamptz[], %(last_ats)s::timestamptz[],
+            %(instants)s::bigint[], %(verdicts)s::text[], %(reasons)s::text[]) as s
+on conflict do nothing;
+
+-- name: insert_requested
+-- A run that somebody asked for, now or at an instant.
+with planned as (
+  insert into everwhen.runs
+    (tenant_id, run_id, schedule_uid, schedule_revision, source, task, queue, priority, due_at, planned_at, expires_at,
+     input)
+  select t.tenant_id, %(run_id)s, %(schedule_uid)s, %(schedule_revision)s, 'api', t.name, t.queue,
+         coalesce(%(priority)s::smallint, t.priority), %(due_at)s, %(now)s,
+         %(due_at)s::timestamptz + make_interval(secs => t.start_deadline_seconds), %(input)s::jsonb
+  from everwhen.tasks t
+  where t.tenant_id = %(tenant_id)s and t.name = %(task)s
+  returning tenant_id, run_id, queue, priority, due_at, task, expires_at
+), lined_up as (
+  insert into everwhen.waiting (tenant_id, queue, priority, available_at, run_id, task, expires_at)
+  select tenant_id, queue, priority, due_at, run_id, task, expires_at from planned
+), logged as (
+  insert into everwhen.events (tenant_id, run_id, at, kind)
+  select tenant_id, run_id, %(now)s, 'planned' from planned
+)
+select run_id, queue from planned;
+
+-- name: insert_idempotency_key
+-- The first request with this key wins; zero rows mean that somebody was before.
+insert into everwhen.idempotency_keys (tenant_id, key, fingerprint, run_id, created_at)
+values (%(tenant_id)s, %(key)s, %(fingerprint)s, %(run_id)s, %(now)s)
+on conflict (tenant_id, key) do nothing;
+
+-- name: find_idempotency_key
+select fingerprint, run_id from everwhen.idempotency_keys where tenant_id = %(tenant_id)s and key = %(key)s;
+
+-- name: get_run
+-- A run's state is where its row is: an end, a lease, or a place in the line.
+select r.run_id, r.schedule_uid, s.name as schedule, r.schedule_revision, r.source, r.task, r.queue, r.priority,
+       r.nominal_at, r.utc_offset_seconds, r.due_at, r.planned_at, r.expires_at, r.input::text as input,
+       w.available_at, coalesce(w.failures, l.failures) as failures,
+       l.worker, l.claimed_at, l.lease_until, l.cancel_requested_at,
+       e.state as ended_state, e.reason, e.finished_at,
+       coalesce(e.attempts, l.attempt, w.attempts, 0) as attempts
+from everwhen.runs r
+left join everwhen.schedules s on s.tenant_id = r.tenant_id and s.uid = r.schedule_uid
+left join everwhen.waiting w on w.tenant_id = r.tenant_id and w.run_id = r.run_id
+left join everwhen.leases l on l.tenant_id = r.tenant_id and l.run_id = r.run_id
+left join everwhen.run_ends e on e.tenant_id = r.tenant_id and e.run_id = r.run_id
+where r.tenant_id = %(tenant_id)s and r.run_id = %(run_id)s;
+
+-- name: list_runs
+-- The newest first. The page is cut on the primary key before anything is joined, so its cost does not grow with depth.
+with page as (
+  select r.*
+  from everwhen.runs r
+  where r.tenant_id = %(tenant_id)s and r.run_id < %(before)s
+    and (%(schedule_uid)s::uuid is null or r.schedule_uid = %(schedule_uid)s)
+    and (%(task)s::text is null or r.task = %(task)s)
+  order by r.run_id desc
+  limit %(limit)s
+)
+select r.run_id, r.schedule_uid, s.name as schedule, r.schedule_revision, r.source, r.task, r.queue, r.priority,
+       r.nominal_at, r.utc_offset_seconds, r.due_at, r.planned_at, r.expires_at, r.input::text as input,
+       w.available_at, coalesce(w.failures, l.failures) as failures,
+       l.worker, l.claimed_at, l.lease_until, l.cancel_requested_at,
+       e.state as ended_state, e.reason, e.finished_at,
+       coalesce(e.attempts, l.attempt, w.attempts, 0) as attempts
+from page r
+left join everwhen.schedules s on s.tenant_id = r.tenant_id and s.uid = r.schedule_uid
+left join everwhen.waiting w on w.tenant_id = r.tenant_id and w.run_id = r.run_id
+left join everwhen.leases l on l.tenant_id = r.tenant_id and l.run_id = r.run_id
+left join everwhen.run_ends e on e.tenant_id = r.tenant_id and e.run_id = r.run_id
+order by r.run_id desc;
+
+-- name: list_attempts
+-- The closed ones, then the open one.
+select attempt, worker, claimed_at, started_at, finished_at, outcome, reason, error::text as error,
+       result::text as result
+from everwhen.attempts
+where tenant_id = %(tenant_id)s and run_id = %(run_id)s
+union all
+select attempt, worker, claimed_at, null, null, null, null, null, null
+from everwhen.leases
+where tenant_id = %(tenant_id)s and run_id = %(run_id)s
+order by attempt;
+
+-- name: list_events
+select event_id, at, kind, attempt, reason, detail::text as detail
+from everwhen.events
+where tenant_id = %(tenant_id)s and run_id = %(run_id)s and event_id > %(after)s
+order by event_id
+limit %(limit)s;
+
+-- name: withdraw_planned
+-- Runs of a schedule that were planned ahead and are not due: their schedule changed, so they were never due. A worker
+-- cannot have seen them. The event stays; the instant is decided anew under the new revision.
+with withdrawn as (
+  delete from everwhen.waiting w
+  using everwhen.runs r
+  where w.tenant_id = %(tenant_id)s and r.tenant_id = w.tenant_id and r.run_id = w.run_id
+    and r.schedule_uid = %(schedule_uid)s and r.source = 'schedule'
+    and r.run_id >= everwhen.first_run_id(%(now)s) and r.due_at > %(now)s and w.attempts = 0
+  returning w.tenant_id, w.run_id
+), gone as (
+  delete from everwhen.runs r using withdrawn w where r.tenant_id = w.tenant_id and r.run_id = w.run_id
+)
+insert into everwhen.events (tenant_id, run_id, at, kind, reason)
+select tenant_id, run_id, %(now)s, 'unplanned', %(reason)s from withdrawn;
+
+-- name: cancel_waiting
+-- Zero rows: the run is not in the line; it runs, has ended, or is not there.
+with taken as (
+  delete from everwhen.waiting
+  where tenant_id = %(tenant_id)s and run_id = %(run_id)s
+  returning tenant_id, run_id, attempts
+), ended as (
+  insert into everwhen.run_ends (tenant_id, run_id, state, reason, attempts, finished_at)
+  select tenant_id, run_id, 'cancelled', %(reason)s, attempts, %(now)s from taken
+)
+insert into everwhen.events (tenant_id, run_id, at, kind, reason, detail)
+select tenant_id, run_id, %(now)s, 'cancelled', %(reason)s, %(detail)s::jsonb from taken;
+
+-- name: request_cancel
+-- The holder is told by its next heartbeat. Asking twice changes nothing.
+with asked as (
+  update everwhen.leases
+  set cancel_requested_at = %(now)s
+  where tenant_id = %(tenant_id)s and run_id = %(run_id)s and cancel_requested_at is null
+  returning tenant_id, run_id, attempt
+)
+insert into everwhen.events (tenant_id, run_id, at, kind, attempt, reason, detail)
+select tenant_id, run_id, %(now)s, 'cancel_requested', attempt, %(reason)s, %(detail)s::jsonb from asked;

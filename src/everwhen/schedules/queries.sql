@@ -1,0 +1,102 @@
+-- name: insert_schedule
+-- The name is free again once its schedule is deleted (the index is partial); zero rows mean that it is taken.
+insert into everwhen.schedules
+  (tenant_id, uid, name, state, revision, task, spec, input, priority, created_at, updated_at)
+values
+  (%(tenant_id)s, %(uid)s, %(name)s, 'active', 1, %(task)s, %(spec)s::jsonb, %(input)s::jsonb, %(priority)s, %(now)s,
+   %(now)s)
+on conflict (tenant_id, name) where state <> 'deleted' do nothing
+returning uid;
+
+-- name: insert_revision
+-- What the schedule has become, with who changed it and why.
+insert into everwhen.schedule_revisions
+  (tenant_id, uid, revision, action, task, spec, input, priority, changed_by, reason, changed_at)
+select tenant_id, uid, revision, %(action)s, task, spec, input, priority, %(changed_by)s, %(reason)s, %(now)s
+from everwhen.schedules
+where tenant_id = %(tenant_id)s and uid = %(uid)s;
+
+-- name: insert_watermark
+insert into everwhen.watermarks (tenant_id, schedule_uid, decided_until, next_at)
+values (%(tenant_id)s, %(uid)s, %(decided_until)s, %(next_at)s);
+
+-- name: get_schedule
+select s.uid, s.name, s.state, s.state_reason, s.revision, s.task, s.spec::text as spec, s.input::text as input,
+       s.priority, s.created_at, s.updated_at, w.decided_until, w.next_at, w.last_error
+from everwhen.schedules s
+join everwhen.watermarks w on w.tenant_id = s.tenant_id and w.schedule_uid = s.uid
+where s.tenant_id = %(tenant_id)s and s.name = %(name)s and s.state <> 'deleted';
+
+-- name: list_schedules
+select s.uid, s.name, s.state, s.state_reason, s.revision, s.task, s.spec::text as spec, s.input::text as input,
+       s.priority, s.created_at, s.updated_at, w.decided_until, w.next_at, w.last_error
+from everwhen.schedules s
+join everwhen.watermarks w on w.tenant_id = s.tenant_id and w.schedule_uid = s.uid
+where s.tenant_id = %(tenant_id)s and s.state <> 'deleted' and s.name > %(after)s
+order by s.name
+limit %(limit)s;
+
+-- name: list_revisions
+select revision, action, task, spec::text as spec, input::text as input, priority, changed_by, reason, changed_at
+from everwhen.schedule_revisions
+where tenant_id = %(tenant_id)s and uid = %(uid)s and revision > %(after)s
+order by revision
+limit %(limit)s;
+
+-- name: lock_cursor
+-- A change waits for the planner and keeps it away until it commits, so no run of an old revision appears behind it.
+select s.uid, s.name, s.state, s.revision, s.task, s.spec::text as spec, s.input::text as input, s.priority,
+       w.decided_until, w.skip_until, w.skip_reason
+from everwhen.schedules s
+join everwhen.watermarks w on w.tenant_id = s.tenant_id and w.schedule_uid = s.uid
+where s.tenant_id = %(tenant_id)s and s.name = %(name)s and s.state <> 'deleted'
+for update of w, s;
+
+-- name: update_schedule
+update everwhen.schedules
+set task = %(task)s, spec = %(spec)s::jsonb, input = %(input)s::jsonb, priority = %(priority)s,
+    revision = revision + 1, updated_at = %(now)s
+where tenant_id = %(tenant_id)s and uid = %(uid)s and revision = %(revision)s;
+
+-- name: set_state
+update everwhen.schedules
+set state = %(state)s, state_reason = %(reason)s, revision = revision + 1, updated_at = %(now)s
+where tenant_id = %(tenant_id)s and uid = %(uid)s and revision = %(revision)s;
+
+-- name: move_watermark
+-- Only a change of the schedule itself may move it back, to what is already due: runs planned ahead are withdrawn with it.
+update everwhen.watermarks
+set decided_until = %(decided_until)s, next_at = %(next_at)s, skip_until = %(skip_until)s, skip_reason = %(skip_reason)s,
+    failures = 0, last_error = null
+where tenant_id = %(tenant_id)s and schedule_uid = %(uid)s;
+
+-- name: lock_due
+-- Schedules whose next instant comes within the planning horizon, over all tenants. SKIP LOCKED lets any number of
+-- schedulers share them; whoever holds the watermark row decides, and nobody else meanwhile.
+select w.tenant_id, w.schedule_uid, s.revision, s.spec::text as spec, w.decided_until, w.skip_until, w.skip_reason,
+       w.failures
+from everwhen.watermarks w
+join everwhen.schedules s on s.tenant_id = w.tenant_id and s.uid = w.schedule_uid
+where w.next_at <= %(horizon)s
+order by w.next_at
+limit %(limit)s
+for no key update of w skip locked;
+
+-- name: next_due
+-- When the planner has to look again.
+select next_at from everwhen.watermarks where next_at is not null order by next_at limit 1;
+
+-- name: advance_watermarks
+-- The watermark only moves forward here; the guard makes a plan from a stale cursor touch nothing.
+update everwhen.watermarks w
+set decided_until = m.decided_until, next_at = m.next_at, failures = 0, last_error = null
+from unnest(%(tenant_ids)s::uuid[], %(uids)s::uuid[], %(old)s::timestamptz[], %(new)s::timestamptz[],
+            %(next)s::timestamptz[]) as m (tenant_id, uid, was_until, decided_until, next_at)
+where w.tenant_id = m.tenant_id and w.schedule_uid = m.uid and w.decided_until = m.was_until
+  and m.decided_until >= w.decided_until;
+
+-- name: put_off
+-- A schedule that cannot be planned is put off, with the error, so that it neither stops the loop nor is forgotten.
+update everwhen.watermarks
+set next_at = %(next_at)s, failures = failures + 1, last_error = %(error)s
+where tenant_id = %(tenant_id)s and schedule_uid = %(uid)s;
