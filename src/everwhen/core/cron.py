@@ -1,0 +1,127 @@
+"""The cron engine: from a wall-clock time to the next matching one, by jumps and never by search.
+
+An expression is compiled once into bit masks and look-up tables. The next match costs a handful of table look-ups:
+the next minute of this hour, else the first of the next hour of this day, else the first time of the next day, which
+is the lowest bit of a 31-bit mask for the month. Wall-clock times are naive in meaning; they carry the UTC tzinfo only
+so that `wall - offset` is an instant without a copy. What a gap or a fold does to them is decided elsewhere.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from functools import lru_cache
+
+from everwhen.core.cron_syntax import CronFields, parse_cron
+
+_LAST_YEAR = 9999
+_DAYS_OF_LENGTH = {length: (1 << length + 1) - 2 for length in (28, 29, 30, 31)}
+_LENGTHS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+
+
+class CompiledCron:
+    """An immutable, shareable cron expression."""
+
+    __slots__ = (
+        "_day_sets",
+        "_first",
+        "_first_month",
+        "_hours",
+        "_minutes",
+        "_month_sets",
+        "_months",
+        "_next_hour",
+        "_next_minute",
+        "_next_month",
+        "_next_second",
+        "_per_second",
+        "sub_daily",
+    )
+
+    def __init__(self, fields: CronFields) -> None:
+        self.sub_daily = fields.sub_daily
+        self._months, self._hours, self._minutes = fields.months, fields.hours, fields.minutes
+        self._per_second = fields.seconds != 1
+        self._next_second = _next_table(fields.seconds, 60)
+        self._next_minute = _next_table(fields.minutes, 60)
+        self._next_hour = _next_table(fields.hours, 24)
+        self._next_month = _next_table(fields.months, 13)
+        self._first_month = self._next_month[0]
+        self._first = (self._next_hour[0], self._next_minute[0], self._next_second[0])
+        self._day_sets = _day_sets(fields)
+        self._month_sets = _month_sets(self._day_sets)
+
+    def following(self, wall: datetime) -> datetime | None:
+        """Return the first match strictly after a wall-clock time; None when the calendar of Python has none."""
+        year, month, day, hour = wall.year, wall.month, wall.day, wall.hour
+        if self._months >> month & 1 and self._day_sets[wall.weekday()] >> day & 1:
+            _, first_minute, first_second = self._first
+            if self._hours >> hour & 1:
+                minute = wall.minute
+                if self._per_second and self._minutes >> minute & 1:
+                    second = self._next_second[wall.second + 1]
+                    if second >= 0:
+                        return datetime(year, month, day, hour, minute, second, 0, UTC)
+                minute = self._next_minute[minute + 1]
+                if minute >= 0:
+                    return datetime(year, month, day, hour, minute, first_second, 0, UTC)
+            hour = self._next_hour[hour + 1]
+            if hour >= 0:
+                return datetime(year, month, day, hour, first_minute, first_second, 0, UTC)
+        return self._on_a_later_day(year, month, day + 1)
+
+    def _on_a_later_day(self, year: int, month: int, day: int) -> datetime | None:
+        if not self._months >> month & 1:
+            month, day = self._next_month[month], 1
+        while year <= _LAST_YEAR:
+            while month >= 0:
+                days = self._days_of(year, month) >> day << day
+                if days:
+                    hour, minute, second = self._first
+                    return datetime(year, month, (days & -days).bit_length() - 1, hour, minute, second, 0, UTC)
+                month, day = self._next_month[month + 1], 1
+            year, month, day = year + 1, self._first_month, 1
+        return None
+
+    def _days_of(self, year: int, month: int) -> int:
+        length = _LENGTHS[month]
+        if month == 2 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0):
+            length = 29
+        return self._month_sets[date(year, month, 1).weekday()] & _DAYS_OF_LENGTH[length]
+
+
+@lru_cache(maxsize=65_536)
+def compile_cron(expr: str, *, seconds: bool = False, dialect: str = "vixie") -> CompiledCron:
+    """Compile an expression; equal expressions share one value.
+
+    Raises:
+        TriggerError: see `parse_cron`.
+    """
+    return CompiledCron(parse_cron(expr, seconds=seconds, dialect=dialect))
+
+
+@lru_cache(maxsize=4096)
+def _next_table(mask: int, size: int) -> tuple[int, ...]:
+    """Return, for each number up to and including `size`, the first set bit at or after it, else -1."""
+    following = -1
+    table = [-1] * (size + 1)
+    for value in range(size - 1, -1, -1):
+        if mask >> value & 1:
+            following = value
+        table[value] = following
+    return tuple(table)
+
+
+def _day_sets(fields: CronFields) -> tuple[int, ...]:
+    """Return, for each weekday from Monday = 0, the days of the month that match when they fall on it."""
+    every = (1 << 32) - 2
+    combine: Callable[[bool], int] = (
+        (lambda named: fields.days if named else 0)
+        if fields.days_and_weekdays
+        else (lambda named: every if named else fields.days)
+    )
+    return tuple(combine(bool(fields.weekdays >> (weekday + 1) % 7 & 1)) for weekday in range(7))
+
+
+@lru_cache(maxsize=4096)
+def _month_sets(day_sets: tuple[int, ...]) -> tuple[int, ...]:
+    """Return, for each weekday that the first of a month may be, the days of that month that match."""
+    return tuple(sum(day_sets[(first + day - 1) % 7] & 1 << day for day in range(1, 32)) for first in range(7))

@@ -1,0 +1,217 @@
+"""Triggers: pure rules for instants, as values. What one means in a zone, under its policies, is its `Timing`.
+
+Three questions are asked of a timing, and all of them answer in UTC: `next_after`, `fires`, and `occurrences`, which
+also tells what was skipped, and why. Nothing here reads a clock.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from itertools import islice
+from typing import assert_never
+
+from everwhen.core import interval
+from everwhen.core.cron import CompiledCron, compile_cron
+from everwhen.core.errors import TriggerError
+from everwhen.core.walk import Event, Walk, clamp
+from everwhen.core.zones import FoldPolicy, GapPolicy, Zone, find_zone, gap_around, resolve
+
+GAP_REASON = "calendar.dst_gap"
+
+
+@dataclass(frozen=True, slots=True)
+class Cron:
+    """Local wall-clock times that match a cron expression."""
+
+    expr: str
+    seconds: bool = False
+    dialect: str = "vixie"
+    compiled: CompiledCron = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        compiled = compile_cron(self.expr, seconds=self.seconds, dialect=self.dialect)
+        object.__setattr__(self, "compiled", compiled)
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """Elapsed time (an ISO 8601 duration) from an anchor; the anchor is the first instant."""
+
+    every: str
+    anchor: datetime = interval.EPOCH
+    period: timedelta = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "period", interval.parse_duration(self.every))
+        object.__setattr__(self, "anchor", as_utc(self.anchor, name="anchor"))
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """One instant if aware; if naive, one local time of the schedule's zone, subject to its policies."""
+
+    at: datetime
+
+    def __post_init__(self) -> None:
+        if self.at.tzinfo is not None:
+            object.__setattr__(self, "at", as_utc(self.at, name="at"))
+
+
+Trigger = Cron | Every | At
+
+
+class Verdict(StrEnum):
+    """What a trigger says about an instant that it intends."""
+
+    FIRES = "fires"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occurrence:
+    """An instant that a timing intends; no two of one timing share an instant.
+
+    Attributes:
+        nominal_at: the instant, UTC. For a skip it is the transition: the first instant after the gap.
+        local: the same instant as an aware local time, in its pass of a fold.
+        verdict: whether it fires.
+        reason: why not, a code; None when it fires.
+        missing: the local times (naive) inside a gap that this instant stands for, in order, at most 60: those that
+            were skipped, or, when it fires, those that were moved to it.
+        repeated: whether the local time occurs twice, at two offsets.
+    """
+
+    nominal_at: datetime
+    local: datetime
+    verdict: Verdict
+    reason: str | None
+    missing: tuple[datetime, ...]
+    repeated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """A trigger in a zone, with what becomes of local times that do not exist or occur twice.
+
+    A policy of None is automatic. A cron whose hour field holds a wildcard or a step rides on elapsed time: both passes
+    of a fold, nothing for a gap. Every other trigger stands for a time of day: the first pass, and the gap's end.
+
+    Raises:
+        TriggerError: there is no such zone.
+    """
+
+    trigger: Trigger
+    timezone: str = "UTC"
+    gap: GapPolicy | None = None
+    fold: FoldPolicy | None = None
+    zone: Zone = field(init=False, repr=False, compare=False)
+    walk: Walk | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        zone = find_zone(self.timezone)
+        walk = None
+        if isinstance(self.trigger, Cron):
+            walk = Walk(self.trigger.compiled, zone, self.effective_gap, self.effective_fold)
+        object.__setattr__(self, "zone", zone)
+        object.__setattr__(self, "walk", walk)
+
+    @property
+    def effective_gap(self) -> GapPolicy:
+        """The gap policy in force once `None` is decided."""
+        return self.gap or (GapPolicy.SKIP if self._is_sub_daily else GapPolicy.GAP_END)
+
+    @property
+    def effective_fold(self) -> FoldPolicy:
+        """The fold policy in force once `None` is decided."""
+        return self.fold or (FoldPolicy.BOTH if self._is_sub_daily else FoldPolicy.FIRST)
+
+    @property
+    def _is_sub_daily(self) -> bool:
+        return isinstance(self.trigger, Cron) and self.trigger.compiled.sub_daily
+
+
+def next_after(timing: Timing, instant: datetime) -> datetime | None:
+    """Return the first fire strictly after an aware instant, UTC; None when there is never one again."""
+    if instant.tzinfo is not UTC:
+        instant = as_utc(instant, name="after")
+    if timing.walk is not None:
+        return timing.walk.next_fire(instant)
+    return next((event.at for event in _events(timing, instant) if event.fires), None)
+
+
+def fires(
+    timing: Timing, *, after: datetime, count: int | None = None, until: datetime | None = None
+) -> Iterator[datetime]:
+    """Yield the fires strictly after an instant, ascending: at most `count`, none later than `until`."""
+    instant = next_after(timing, after)
+    while instant is not None and (until is None or instant <= until):
+        if count is not None:
+            if count <= 0:
+                return
+            count -= 1
+        yield instant
+        instant = next_after(timing, instant)
+
+
+def occurrences(timing: Timing, *, after: datetime, until: datetime, limit: int) -> list[Occurrence]:
+    """Return the intended instants in `(after, until]`, skipped ones included, ascending, at most `limit`."""
+    found: list[Occurrence] = []
+    for event in islice(_events(timing, as_utc(after, name="after")), max(0, limit)):
+        if event.at > until:
+            break
+        found.append(_occurrence(timing, event))
+    return found
+
+
+def as_utc(instant: datetime, *, name: str) -> datetime:
+    """Return an aware instant in UTC; raise TriggerError if it is naive or beyond the calendar."""
+    if instant.tzinfo is None:
+        raise TriggerError("trigger.instant.naive", f"{name} needs an offset, such as a trailing Z", field=name)
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError:
+        raise TriggerError("trigger.instant.range", f"{name} is beyond the years 1 to 9999", field=name) from None
+
+
+def _events(timing: Timing, after: datetime) -> Iterator[Event]:
+    match timing.trigger:
+        case Cron():
+            walk = timing.walk
+            return walk.events(clamp(after)) if walk else iter(())
+        case Every(anchor=anchor, period=period):
+            return _interval_events(period, anchor=anchor, after=after)
+        case At(at=at):
+            return (event for event in _single_event(at, timing) if event.at > after)
+        case _:
+            assert_never(timing.trigger)
+
+
+def _interval_events(period: timedelta, *, anchor: datetime, after: datetime) -> Iterator[Event]:
+    while (instant := interval.following(period, anchor=anchor, after=after)) is not None:
+        yield Event(instant, True, ())
+        after = instant
+
+
+def _single_event(at: datetime, timing: Timing) -> Iterator[Event]:
+    if at.tzinfo is not None:
+        yield Event(at, True, ())
+        return
+    jump = gap_around(at, timing.zone)
+    missing = () if jump is None else (at,)
+    for instant in resolve(at, timing.zone, gap=timing.effective_gap, fold=timing.effective_fold):
+        yield Event(instant, True, missing)
+    if jump is not None and timing.effective_gap is GapPolicy.SKIP:
+        yield Event(jump.at, False, missing)
+
+
+def _occurrence(timing: Timing, event: Event) -> Occurrence:
+    local = timing.zone.local(event.at)
+    return Occurrence(
+        nominal_at=event.at,
+        local=local,
+        verdict=Verdict.FIRES if event.fires else Verdict.SKIPPED,
+        reason=None if event.fires else GAP_REASON,
+        missing=event.missing,
+        repeated=timing.zone.is_repeated(local),
+    )

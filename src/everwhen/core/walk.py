@@ -1,0 +1,142 @@
+"""Walks a wall-clock pattern along the line of instants, through gaps and folds.
+
+The walk is a sequence of *fires and skips at strictly increasing instants*, at most one per instant:
+
+* In a stretch of constant offset each match fires at its instant; of a repeated local time the fold policy keeps the
+  first pass, the second or both.
+* The matches inside one gap make one event at the transition, the instant at which the clock jumped over them: a fire
+  under `gap_end`, a skip under `skip`. If a local time at the gap's end matches as well, the event is that fire.
+* Under `shift` each match inside a gap fires later by the gap's length; where that meets a fire, the two are one.
+
+An event names the local times that it stands for in `missing`, so that a run that moved, and an instant at which
+nothing ran, can both say why. Since there is one event per instant, an instant is an identity.
+
+Termination: each turn of the loop settles a stretch or jumps to the next match, and a pattern that meets nothing but
+gaps is given up after 400 years, the period of the calendar, so no expression can make it run on.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import NamedTuple
+
+from everwhen.core.cron import CompiledCron
+from everwhen.core.zones import FIRST_INSTANT, LAST_INSTANT, FoldPolicy, GapPolicy, Stretch, Zone, add
+
+MISSING_LIMIT = 60
+
+_TICK = timedelta(microseconds=1)
+_DAY = timedelta(days=1)
+_CALENDAR_PERIOD = timedelta(days=2 * 146_097)  # the listed transitions, then one whole cycle under the zone's rule
+
+
+class Event(NamedTuple):
+    """A fire, or a skip, at an instant; `missing` are the non-existent wall times behind it (at most 60)."""
+
+    at: datetime
+    fires: bool
+    missing: tuple[datetime, ...]
+
+
+class Walk(NamedTuple):
+    """A pattern in a zone under its policies."""
+
+    cron: CompiledCron
+    zone: Zone
+    gap: GapPolicy
+    fold: FoldPolicy
+
+    def next_fire(self, after: datetime) -> datetime | None:
+        """Return the first fire strictly after an instant (UTC)."""
+        stretch = self.zone.at(after)
+        if after >= stretch.calm_from:
+            try:
+                match = self.cron.following(after + stretch.offset)
+                if match is not None and (instant := match - stretch.offset) < stretch.calm_until:
+                    return instant
+            except OverflowError:
+                pass  # the ends of the calendar take the careful way
+        return next((event.at for event in self.events(after) if event.fires), None)
+
+    def events(self, after: datetime) -> Iterator[Event]:
+        """Yield the fires and skips strictly after an instant (UTC), until there are no more."""
+        last_fire = after
+        while (event := self._next_event(after)) is not None:
+            yield event
+            after = event.at
+            if event.fires:
+                last_fire = after
+            elif after - last_fire > _CALENDAR_PERIOD:
+                return
+
+    def _next_event(self, after: datetime) -> Event | None:
+        stretch = self.zone.at(after)
+        while True:
+            event = self._inside(stretch, after) or self._at_gap(stretch)
+            if event is not None:
+                return event
+            if stretch.end is LAST_INSTANT:
+                return None
+            stretch = self._next_stretch(stretch)
+            if stretch is None:
+                return None
+
+    def _inside(self, stretch: Stretch, after: datetime) -> Event | None:
+        # A match exactly at the stretch's start counts, hence one tick earlier.
+        floor = after if after >= stretch.start else stretch.start - _TICK
+        natural, shifted = self._natural(stretch, floor), self._shifted(stretch, floor)
+        if shifted is None:
+            return natural
+        if natural is None or shifted.at < natural.at:
+            return shifted
+        return natural if natural.at < shifted.at else shifted
+
+    def _natural(self, stretch: Stretch, floor: datetime) -> Event | None:
+        wall_floor = add(floor, stretch.offset)
+        if self.fold is FoldPolicy.FIRST and stretch.before > stretch.offset:
+            wall_floor = max(wall_floor, stretch.start + stretch.before - _TICK)
+        match = self.cron.following(wall_floor)
+        if match is None:
+            return None
+        until = stretch.calm_until if self.fold is FoldPolicy.SECOND else stretch.end
+        instant = add(match, -stretch.offset)
+        return Event(instant, True, ()) if instant < until else None
+
+    def _shifted(self, stretch: Stretch, floor: datetime) -> Event | None:
+        if self.gap is not GapPolicy.SHIFT or stretch.before >= stretch.offset:
+            return None
+        wall_floor = max(floor + stretch.before, stretch.start + stretch.before - _TICK)
+        match = self.cron.following(wall_floor)
+        if match is None or match >= stretch.start + stretch.offset:
+            return None
+        return Event(match - stretch.before, True, (match.replace(tzinfo=None),))
+
+    def _at_gap(self, stretch: Stretch) -> Event | None:
+        if self.gap is GapPolicy.SHIFT or stretch.after <= stretch.offset:
+            return None
+        gap_end = stretch.end + stretch.after
+        missing = tuple(islice(self._matches(stretch.end + stretch.offset, gap_end), MISSING_LIMIT))
+        if not missing:
+            return None
+        fires = self.gap is GapPolicy.GAP_END or self.cron.following(gap_end - _TICK) == gap_end
+        return Event(stretch.end, fires, missing)
+
+    def _matches(self, first: datetime, until: datetime) -> Iterator[datetime]:
+        match = self.cron.following(first - _TICK)
+        while match is not None and match < until:
+            yield match.replace(tzinfo=None)
+            match = self.cron.following(match)
+
+    def _next_stretch(self, stretch: Stretch) -> Stretch | None:
+        """Return the stretch in which to go on: the next one, or a later one when nothing matches before it."""
+        end = stretch.end
+        match = self.cron.following(end + min(stretch.offset, stretch.after) - _TICK)
+        if match is None:
+            return None
+        # Local times stay within a day of UTC, so no transition before that day can touch the match.
+        return self.zone.at(max(end, add(match, -_DAY)))
+
+
+def clamp(instant: datetime) -> datetime:
+    """Keep an instant inside the calendar, one tick away from its ends."""
+    return min(max(instant, FIRST_INSTANT + _TICK), LAST_INSTANT - _TICK)
