@@ -1,0 +1,302 @@
+"""Two pools, one per group role, and the only two ways to get a connection from them.
+
+    async with db.tenant(tenant_id) as conn:   one transaction that sees this tenant's rows only
+    async with db.system() as conn:            one transaction of a role that works for all tenants
+
+Both pools log in as the same role, which owns nothing; the connection's start-up options give it the group role, so no
+statement of ours can forget to. A tenant's transaction opens with one round trip that also names the tenant; the
+setting ends with the transaction. That round trip is the check of the pooled connection, too: one that died in the pool
+is replaced before the caller sees it, which is safe because nothing was done on it yet.
+
+What makes each way to end safe:
+
+* The block raises or is cancelled: rolled back, or the connection is closed.
+* Cancelled while committing: a commit is never cancelled, because a server that waits for its standby answers a cancel
+  with *success*. The commit is given COMMIT_GRACE to end; then the socket is cut and the outcome stays unknown.
+* The connection breaks while committing, or the server says that it stopped waiting for its standby:
+  IndeterminateCommitError, and the connection is not used again.
+* Nothing answers at all (a frozen server still acknowledges on TCP, and libpq's time-outs see nothing): a watchdog cuts
+  the socket after `transaction_seconds`.
+"""
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, Self
+from uuid import UUID
+
+import psycopg
+from psycopg import AsyncConnection, sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.errors import Diagnostic
+from psycopg.pq import TransactionStatus
+from psycopg.rows import TupleRow
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from everwhen.postgres.errors import IndeterminateCommitError, UnsafeRoleError
+
+Role = Literal["everwhen_tenant", "everwhen_system"]
+
+COMMIT_GRACE_SECONDS = 5.0
+
+# A dead peer is noticed in about 10 s. What the connection string says wins; libpq ignores them on a Unix socket.
+TCP_DEFAULTS = {
+    "keepalives_idle": "3",
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "9000",
+    "connect_timeout": "5",
+}
+
+# What a borrower may have left in its session goes before the next one begins, in the same round trip; a round trip of
+# its own costs two fifths of a short transaction. Prepared statements stay, which DISCARD ALL would drop.
+_BEGIN = sql.SQL("RESET ALL; CLOSE ALL; UNLISTEN *; SELECT pg_advisory_unlock_all(); BEGIN")
+_BEGIN_TENANT = sql.SQL("{begin}; SELECT set_config('everwhen.tenant', {tenant}, true)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolLimits:
+    """Sizes of each of the two pools, and how long anything may take, in seconds."""
+
+    min_size: int = 2
+    max_size: int = 10
+    borrow_seconds: float = 10.0
+    statement_seconds: float = 30.0
+    lock_seconds: float = 10.0
+    idle_in_transaction_seconds: float = 30.0
+    transaction_seconds: float = 60.0
+
+
+class Connection(AsyncConnection[TupleRow]):
+    """A pooled connection that remembers whether its server gave up waiting for the standby.
+
+    `now` is the database's clock at the start of the transaction: the one clock that decisions use.
+    """
+
+    unreplicated: bool = False
+    now: datetime
+
+    def note(self, notice: Diagnostic) -> None:
+        """Notice handler. An exception raised here would only be logged, so the commit asks afterwards."""
+        if notice.source_function == "SyncRepWaitForLSN":
+            self.unreplicated = True
+
+
+class Database:
+    """The two pools. Open it with `await Database.open(…)`, close it, or use it in an `async with` block."""
+
+    def __init__(
+        self,
+        tenant_pool: AsyncConnectionPool[Connection],
+        system_pool: AsyncConnectionPool[Connection],
+        limits: PoolLimits,
+    ) -> None:
+        self._tenant_pool = tenant_pool
+        self._system_pool = system_pool
+        self._limits = limits
+
+    @classmethod
+    async def open(cls, conninfo: str, *, limits: PoolLimits | None = None) -> Self:
+        """Connect as the application's login.
+
+        Raises UnsafeRoleError when that login could bypass the isolation of tenants, OperationalError when there is no
+        server.
+        """
+        limits = limits or PoolLimits()
+        tenant_pool = await open_pool(conninfo, role="everwhen_tenant", limits=limits)
+        try:
+            system_pool = await open_pool(conninfo, role="everwhen_system", limits=limits)
+        except BaseException:
+            await tenant_pool.close()
+            raise
+        return cls(tenant_pool, system_pool, limits)
+
+    async def close(self) -> None:
+        await self._tenant_pool.close()
+        await self._system_pool.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+    @asynccontextmanager
+    async def tenant(self, tenant_id: UUID) -> AsyncGenerator[Connection]:
+        """One transaction bound to this tenant: committed when the block ends, rolled back when it raises."""
+        setting = sql.Literal(str(UUID(str(tenant_id))))
+        begin = sql.SQL("BEGIN; SELECT now(), set_config('everwhen.tenant', {}, true)").format(setting)
+        async with self._transaction(self._tenant_pool, begin) as conn:
+            yield conn
+
+    @asynccontextmanager
+    async def system(self) -> AsyncGenerator[Connection]:
+        """One transaction of the system role: committed when the block ends, rolled back when it raises."""
+        async with self._transaction(self._system_pool, sql.SQL("BEGIN; SELECT now()")) as conn:
+            yield conn
+
+    @asynccontextmanager
+    async def _transaction(
+        self, pool: AsyncConnectionPool[Connection], begin: sql.SQL | sql.Composed
+    ) -> AsyncGenerator[Connection]:
+        conn = await self._begun(pool, begin)
+        watchdog = asyncio.get_running_loop().call_later(self._limits.transaction_seconds, _cut, conn)
+        try:
+            yield conn
+            await _commit(conn)
+        except BaseException:
+            await _abandon(conn)
+            raise
+        finally:
+            watchdog.cancel()
+            await pool.putconn(conn)
+
+    async def _begun(self, pool: AsyncConnectionPool[Connection], begin: sql.SQL | sql.Composed) -> Connection:
+        """Borrow a connection on which the transaction has begun, discarding those that died in the pool."""
+        deadline = asyncio.get_running_loop().time() + self._limits.borrow_seconds
+        while True:
+            conn = await pool.getconn(max(0.0, deadline - asyncio.get_running_loop().time()))
+            try:
+                conn.now = await _begin(conn, begin)
+            except psycopg.OperationalError:
+                await conn.close()
+                await pool.putconn(conn)
+            except BaseException:
+                await conn.close()
+                await pool.putconn(conn)
+                raise
+            else:
+                return conn
+
+
+async def open_pool(conninfo: str, *, role: Role, limits: PoolLimits | None = None) -> AsyncConnectionPool[Connection]:
+    """Open one pool whose sessions act as `role`. Its connections are in autocommit mode: use it through Database."""
+    limits = limits or PoolLimits()
+    conninfo = session_conninfo(conninfo, role=role, limits=limits)
+    async with await Connection.connect(conninfo, autocommit=True) as conn:
+        await refuse_unsafe_role(conn, role=role)
+    pool = AsyncConnectionPool(
+        conninfo,
+        connection_class=Connection,
+        kwargs={"autocommit": True},
+        min_size=limits.min_size,
+        max_size=limits.max_size,
+        timeout=limits.borrow_seconds,
+        configure=_configure,
+        reconnect_timeout=limits.borrow_seconds,
+        name=role,
+        open=False,
+    )
+    try:
+        await pool.open(wait=True, timeout=limits.borrow_seconds)
+    except PoolTimeout:
+        await pool.close()
+        raise
+    return pool
+
+
+def session_conninfo(conninfo: str, *, role: Role, limits: PoolLimits) -> str:
+    """Add what every session of a pool has; what the connection string itself says wins, except for the role."""
+    given = conninfo_to_dict(conninfo)
+    ours = {
+        "statement_timeout": f"{limits.statement_seconds * 1000:.0f}",
+        "lock_timeout": f"{limits.lock_seconds * 1000:.0f}",
+        "idle_in_transaction_session_timeout": f"{limits.idle_in_transaction_seconds * 1000:.0f}",
+        "timezone": "UTC",
+    }
+    options = [
+        *(f"-c {name}={value}" for name, value in ours.items()),
+        str(given.get("options") or ""),
+        f"-c role={role}",
+    ]
+    defaults: dict[str, str] = {**TCP_DEFAULTS, "application_name": f"everwhen {role.removeprefix('everwhen_')}"}
+    if "," in str(given.get("host") or ""):
+        defaults["target_session_attrs"] = "read-write"
+    return make_conninfo(conninfo, **{**defaults, **given, "options": " ".join(filter(None, options))})
+
+
+async def refuse_unsafe_role(conn: AsyncConnection[Any], *, role: str) -> None:
+    """Raise UnsafeRoleError unless row-level security binds both the login and the role that the session acts as."""
+    cursor = await conn.execute(
+        "select session_user::text, current_user::text, bool_or(rolsuper), bool_or(rolbypassrls)"
+        " from pg_catalog.pg_roles where rolname in (session_user, current_user)"
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    login, current, superuser, bypass = row
+    if superuser or bypass:
+        power = "is a superuser" if superuser else "has BYPASSRLS"
+        raise UnsafeRoleError(
+            f"the database login {login} {power}, so the isolation of tenants would not hold: connect as a role made"
+            " with NOSUPERUSER NOBYPASSRLS NOINHERIT (see docs/operate/postgres.md)"
+        )
+    if current != role:
+        raise UnsafeRoleError(f"the session acts as {current} instead of {role}: a pooler dropped the start-up options")
+
+
+async def _configure(conn: Connection) -> None:
+    conn.add_notice_handler(conn.note)
+
+
+async def _begin(conn: Connection, begin: sql.SQL | sql.Composed) -> datetime:
+    cursor = await conn.execute(begin)
+    cursor.nextset()
+    row = await cursor.fetchone()
+    assert row is not None
+    return row[0]
+
+
+async def _commit(conn: Connection) -> None:
+    commit = asyncio.ensure_future(conn.commit())
+    try:
+        await asyncio.shield(commit)
+    except asyncio.CancelledError:
+        await _let_commit_end(conn, commit)
+        raise
+    except psycopg.OperationalError as error:
+        if _outcome_is_unknown(error):
+            raise IndeterminateCommitError("the connection broke while committing: the outcome is unknown") from error
+        raise
+    if conn.unreplicated:
+        raise IndeterminateCommitError(
+            "committed here, but the server stopped waiting for its standby: a failover may lose the transaction"
+        )
+
+
+async def _let_commit_end(conn: Connection, commit: "asyncio.Future[None]") -> None:
+    """Wait for a commit whose caller was cancelled, never cancelling it; cut the socket when it takes too long."""
+    timer = asyncio.get_running_loop().call_later(COMMIT_GRACE_SECONDS, _cut, conn)
+    try:
+        while not commit.done():
+            with contextlib.suppress(asyncio.CancelledError, psycopg.Error):
+                await asyncio.shield(commit)
+    finally:
+        timer.cancel()
+        await conn.close()
+
+
+def _outcome_is_unknown(error: psycopg.Error) -> bool:
+    return error.sqlstate is None or error.sqlstate.startswith(("08", "57P")) or error.sqlstate == "40003"
+
+
+async def _abandon(conn: Connection) -> None:
+    """Roll back, or close the connection where that is not possible at once or not safe."""
+    if conn.unreplicated or conn.pgconn.transaction_status == TransactionStatus.ACTIVE:
+        await conn.close()
+        return
+    try:
+        await conn.rollback()
+    except BaseException:
+        await conn.close()
+        raise
+
+
+def _cut(conn: Connection) -> None:
+    """End the conversation at the socket: whoever waits on it gets an OperationalError now, and no cancel is sent."""
+    with contextlib.suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(conn.fileno())) as duplicate:
+        duplicate.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,61 @@
+"""Fixtures for every test. A test that asks for a database gets a real one; a test of the core asks for none."""
+
+import itertools
+import os
+import time
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from everwhen.postgres.pool import Database, PoolLimits
+from tests.database import TestServer, chosen_bin_dir, run_server
+
+WORK_DATABASE = "everwhen_test"
+_NUMBERS = itertools.count()
+
+
+def pytest_configure() -> None:
+    """Give the process a zone that nothing may lean on."""
+    os.environ["TZ"] = "Asia/Kathmandu"
+    time.tzset()
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[TestServer]:
+    """One server for this test process, with a migrated template."""
+    with run_server(chosen_bin_dir()) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def work_database(server: TestServer) -> str:
+    """The name of the one clone that this test process works in."""
+    server.create(WORK_DATABASE)
+    return WORK_DATABASE
+
+
+@pytest.fixture
+async def database(server: TestServer, work_database: str) -> AsyncIterator[Database]:
+    """Both pools on a database that is empty but for what the migrations put there."""
+    limits = PoolLimits(min_size=1, max_size=10)
+    async with await Database.open(server.app(work_database), limits=limits) as opened:
+        yield opened
+    server.clean(work_database)
+
+
+@pytest.fixture
+def fresh_database(server: TestServer) -> Iterator[str]:
+    """The name of a migrated database that this test alone uses and may ruin."""
+    name = f"fresh_{next(_NUMBERS)}"
+    server.create(name)
+    yield name
+    server.drop(name)
+
+
+@pytest.fixture
+def empty_database(server: TestServer) -> Iterator[str]:
+    """The name of a database without any schema of ours."""
+    name = f"empty_{next(_NUMBERS)}"
+    server.create(name, template="template0")
+    yield name
+    server.drop(name)
