@@ -1,71 +1,43 @@
-"""Triggers: pure rules for instants, as values. What one means in a zone, under its policies, is its `Timing`.
+"""Triggers: pure rules for instants. What one means in a zone, under its policies, is its `Timing`.
 
 Three questions are asked of a timing, and all of them answer in UTC: `next_after`, `fires`, and `occurrences`, which
-also tells what was skipped, and why. Nothing here reads a clock.
+also tells what was skipped, and why. Nothing here reads a clock. This module is the door: whoever stands outside the
+core's time engine imports from here.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from itertools import islice
 from typing import assert_never
 
 from everwhen.core import interval
-from everwhen.core.cron import CompiledCron, compile_cron
 from everwhen.core.errors import TriggerError
+from everwhen.core.reasons import Reason
+from everwhen.core.trigger_json import parse_fold, parse_gap, parse_instant, parse_trigger, trigger_to_json
+from everwhen.core.trigger_values import At, Cron, Every, Trigger, as_utc
 from everwhen.core.walk import Event, Walk, clamp
 from everwhen.core.zones import FoldPolicy, GapPolicy, Zone, find_zone, gap_around, resolve
 
-GAP_REASON = "calendar.dst_gap"
-
-
-@dataclass(frozen=True, slots=True)
-class Cron:
-    """Local wall-clock times that match a cron expression."""
-
-    expr: str
-    seconds: bool = False
-    dialect: str = "vixie"
-    compiled: CompiledCron = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        compiled = compile_cron(self.expr, seconds=self.seconds, dialect=self.dialect)
-        object.__setattr__(self, "compiled", compiled)
-
-
-@dataclass(frozen=True, slots=True)
-class Every:
-    """Elapsed time (an ISO 8601 duration) from an anchor; the anchor is the first instant."""
-
-    every: str
-    anchor: datetime = interval.EPOCH
-    period: timedelta = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "period", interval.parse_duration(self.every))
-        object.__setattr__(self, "anchor", as_utc(self.anchor, name="anchor"))
-
-
-@dataclass(frozen=True, slots=True)
-class At:
-    """One instant if aware; if naive, one local time of the schedule's zone, subject to its policies."""
-
-    at: datetime
-
-    def __post_init__(self) -> None:
-        if self.at.tzinfo is not None:
-            object.__setattr__(self, "at", as_utc(self.at, name="at"))
-
-
-Trigger = Cron | Every | At
-
-
-class Verdict(StrEnum):
-    """What a trigger says about an instant that it intends."""
-
-    FIRES = "fires"
-    SKIPPED = "skipped"
+__all__ = [
+    "At",
+    "Cron",
+    "Every",
+    "FoldPolicy",
+    "GapPolicy",
+    "Occurrence",
+    "Timing",
+    "Trigger",
+    "TriggerError",
+    "fires",
+    "next_after",
+    "occurrences",
+    "parse_fold",
+    "parse_gap",
+    "parse_instant",
+    "parse_trigger",
+    "trigger_to_json",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +47,7 @@ class Occurrence:
     Attributes:
         nominal_at: the instant, UTC. For a skip it is the transition: the first instant after the gap.
         local: the same instant as an aware local time, in its pass of a fold.
-        verdict: whether it fires.
-        reason: why not, a code; None when it fires.
+        skipped: why it does not fire; None when it does.
         missing: the local times (naive) inside a gap that this instant stands for, in order, at most 60: those that
             were skipped, or, when it fires, those that were moved to it.
         repeated: whether the local time occurs twice, at two offsets.
@@ -84,8 +55,7 @@ class Occurrence:
 
     nominal_at: datetime
     local: datetime
-    verdict: Verdict
-    reason: str | None
+    skipped: Reason | None
     missing: tuple[datetime, ...]
     repeated: bool
 
@@ -164,16 +134,6 @@ def occurrences(timing: Timing, *, after: datetime, until: datetime, limit: int)
     return found
 
 
-def as_utc(instant: datetime, *, name: str) -> datetime:
-    """Return an aware instant in UTC; raise TriggerError if it is naive or beyond the calendar."""
-    if instant.tzinfo is None:
-        raise TriggerError("trigger.instant.naive", f"{name} needs an offset, such as a trailing Z", field=name)
-    try:
-        return instant.astimezone(UTC)
-    except OverflowError:
-        raise TriggerError("trigger.instant.range", f"{name} is beyond the years 1 to 9999", field=name) from None
-
-
 def _events(timing: Timing, after: datetime) -> Iterator[Event]:
     match timing.trigger:
         case Cron():
@@ -210,8 +170,7 @@ def _occurrence(timing: Timing, event: Event) -> Occurrence:
     return Occurrence(
         nominal_at=event.at,
         local=local,
-        verdict=Verdict.FIRES if event.fires else Verdict.SKIPPED,
-        reason=None if event.fires else GAP_REASON,
+        skipped=None if event.fires else Reason.CALENDAR_DST_GAP,
         missing=event.missing,
         repeated=timing.zone.is_repeated(local),
     )

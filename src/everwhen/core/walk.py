@@ -48,15 +48,23 @@ class Walk(NamedTuple):
 
     def next_fire(self, after: datetime) -> datetime | None:
         """Return the first fire strictly after an instant (UTC)."""
+        instant = self._calm_fire(after)
+        if instant is not None:
+            return instant
+        return next((event.at for event in self.events(clamp(after)) if event.fires), None)
+
+    def _calm_fire(self, after: datetime) -> datetime | None:
+        """Return the next fire if no transition can have a say in it: the common case, and the fast one."""
         stretch = self.zone.at(after)
-        if after >= stretch.calm_from:
-            try:
-                match = self.cron.following(after + stretch.offset)
-                if match is not None and (instant := match - stretch.offset) < stretch.calm_until:
-                    return instant
-            except OverflowError:
-                pass  # the ends of the calendar take the careful way
-        return next((event.at for event in self.events(after) if event.fires), None)
+        if after < stretch.calm_from:
+            return None
+        try:
+            match = self.cron.following(after + stretch.offset)
+            if match is not None and (instant := match - stretch.offset) < stretch.calm_until:
+                return instant
+        except OverflowError:
+            pass  # the ends of the calendar take the careful way
+        return None
 
     def events(self, after: datetime) -> Iterator[Event]:
         """Yield the fires and skips strictly after an instant (UTC), until there are no more."""
@@ -70,6 +78,9 @@ class Walk(NamedTuple):
                 return
 
     def _next_event(self, after: datetime) -> Event | None:
+        calm = self._calm_fire(after)
+        if calm is not None:
+            return Event(calm, True, ())
         stretch = self.zone.at(after)
         while True:
             event = self._inside(stretch, after) or self._at_gap(stretch)
