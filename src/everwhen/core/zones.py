@@ -100,12 +100,22 @@ class Zone:
         return stretch
 
     def local(self, instant: datetime) -> datetime:
-        """Return the instant as an aware local time, with its offset and its pass of a fold."""
-        return instant.astimezone(self.info)
+        """Return the instant as an aware local time; in UTC where the local time lies beyond the calendar."""
+        try:
+            return instant.astimezone(self.info)
+        except OverflowError:
+            return instant
 
     def is_repeated(self, local: datetime) -> bool:
         """Tell whether an aware local time of this zone occurs twice."""
         return local.replace(fold=1 - local.fold).utcoffset() != local.utcoffset()
+
+    def transitions(self, after: datetime, until: datetime) -> Iterator[Transition]:
+        """Yield the changes of offset in `(after, until]`, ascending."""
+        stretch = self.at(after)
+        while stretch.end <= until and stretch.end is not LAST_INSTANT:
+            yield Transition(stretch.end, stretch.offset, stretch.after)
+            stretch = self.at(stretch.end)
 
     def _find(self, instant: datetime) -> Stretch:
         known = self._transitions_around(instant)

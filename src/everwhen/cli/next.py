@@ -1,0 +1,135 @@
+"""`everwhen next`: when does an expression fire? Needs no server."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from everwhen.core.triggers import Occurrence, Timing
+
+
+@click.command("next")
+@click.argument("expr", required=False)
+@click.option("--tz", "timezone", default="UTC", show_default=True, help="IANA time zone of the expression.")
+@click.option("--from", "after", metavar="TIME", help="Start after this time; local unless it names an offset. [now]")
+@click.option("--count", default=5, show_default=True, type=click.IntRange(1, 1000), help="How many fires to show.")
+@click.option("--gap", help="Local times that do not exist: skip, gap_end or shift. [automatic]")
+@click.option("--fold", help="Local times that occur twice: first, second or both. [automatic]")
+@click.option("--seconds", is_flag=True, help="The expression has six fields; the first is seconds.")
+@click.option("--batch", is_flag=True, help="Answer one JSON question per line of standard input.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print.")
+def next_command(expr: str | None, *, batch: bool, **options: Any) -> None:
+    """Show when a cron expression fires, in local time and UTC, with what clock changes do to it.
+
+    With --batch each input line is {"trigger": {"kind": "cron", "expr": …}, "timezone", "after", "count", "gap",
+    "fold"} and each output line {"fires": […], "local": […], "exhausted": …} or {"error": {…}}.
+    """
+    from everwhen.core.zones import use_tzdata_only
+
+    use_tzdata_only()
+    if batch:
+        _answer_lines()
+    elif expr is None:
+        raise click.UsageError("give an expression, such as '30 2 * * *', or --batch")
+    else:
+        _show(expr, **options)
+
+
+def _answer_lines() -> None:
+    from everwhen.cli.next_batch import answers
+
+    for line in answers(sys.stdin.buffer):
+        click.echo(line)
+
+
+def _show(expr: str, *, timezone: str, after: str | None, count: int, output: str, **options: Any) -> None:
+    from everwhen.core.errors import TriggerError
+    from everwhen.core.triggers import Cron, Timing, parse_fold, parse_gap
+
+    try:
+        cron = Cron(expr, options["seconds"])
+        timing = Timing(cron, timezone, parse_gap(options["gap"]), parse_fold(options["fold"]))
+        found = _occurrences(timing, _start(after, timing), count)
+    except TriggerError as error:
+        raise click.UsageError(f"{error.field}: {error.message} ({error.code})") from None
+    if output == "json":
+        click.echo(json.dumps([_as_json(occurrence) for occurrence in found], indent=2))
+        return
+    click.echo(f"{expr}  {timezone}  gap {timing.effective_gap}, fold {timing.effective_fold}")
+    for occurrence in found:
+        click.echo(_as_line(occurrence))
+    if sum(occurrence.skipped is None for occurrence in found) < count:
+        click.echo("never again")
+
+
+def _start(after: str | None, timing: Timing) -> datetime:
+    from everwhen.clock import process_now
+    from everwhen.core.triggers import FoldPolicy, GapPolicy, parse_instant
+    from everwhen.core.zones import resolve
+
+    if after is None:
+        return process_now()
+    start = parse_instant(f"{after}T00:00" if "T" not in after else after, field="from")
+    if start.tzinfo is not None:
+        return start
+    # "From midnight" includes midnight, and fires are strictly later.
+    return _just_before(resolve(start, timing.zone, gap=GapPolicy.GAP_END, fold=FoldPolicy.FIRST)[0])
+
+
+def _just_before(instant: datetime) -> datetime:
+    from datetime import timedelta
+
+    from everwhen.core.zones import add
+
+    return add(instant, -timedelta(microseconds=1))
+
+
+def _occurrences(timing: Timing, after: datetime, count: int) -> list[Occurrence]:
+    """Return the occurrences up to and including the count-th fire."""
+    from itertools import islice
+
+    from everwhen.core.triggers import fires, occurrences
+    from everwhen.core.zones import LAST_INSTANT
+
+    found = list(islice(fires(timing, after=after), count))
+    until = found[-1] if len(found) == count else LAST_INSTANT
+    return occurrences(timing, after=after, until=until, limit=2 * count)
+
+
+def _as_line(occurrence: Occurrence) -> str:
+    from everwhen.core.trigger_json import instant_text
+
+    utc = instant_text(occurrence.nominal_at)
+    local = f"{occurrence.local:%a} {occurrence.local.isoformat(sep=' ')}"
+    if occurrence.skipped is not None:
+        return f"  {'skipped':<29}  {utc}  {_times(occurrence)} does not exist: clocks go forward over it"
+    notes: list[str] = []
+    if occurrence.missing:
+        notes.append(f"for {_times(occurrence)}, which does not exist")
+    if occurrence.repeated:
+        notes.append("this local time occurs twice")
+    return f"  {local}  {utc}  {'; '.join(notes)}".rstrip()
+
+
+def _times(occurrence: Occurrence) -> str:
+    first = occurrence.missing[0].isoformat(sep=" ")
+    others = len(occurrence.missing) - 1
+    return f"{first} (and {others} more)" if others else first
+
+
+def _as_json(occurrence: Occurrence) -> dict[str, Any]:
+    from everwhen.core.trigger_json import instant_text
+
+    return {
+        "nominal_at": instant_text(occurrence.nominal_at),
+        "local": occurrence.local.isoformat(),
+        "skipped": occurrence.skipped,
+        "missing": [local.isoformat() for local in occurrence.missing],
+        "repeated": occurrence.repeated,
+    }
