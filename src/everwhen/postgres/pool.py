@@ -26,7 +26,7 @@ import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal, Self
 from uuid import UUID
 
@@ -55,8 +55,9 @@ TCP_DEFAULTS = {
 
 # What a borrower may have left in its session goes before the next one begins, in the same round trip; a round trip of
 # its own costs two fifths of a short transaction. Prepared statements stay, which DISCARD ALL would drop.
-_BEGIN = sql.SQL("RESET ALL; CLOSE ALL; UNLISTEN *; SELECT pg_advisory_unlock_all(); BEGIN")
-_BEGIN_TENANT = sql.SQL("{begin}; SELECT set_config('everwhen.tenant', {tenant}, true)")
+_BEGIN = "RESET ALL; CLOSE ALL; UNLISTEN *; BEGIN; SELECT pg_advisory_unlock_all(), now()"
+_BEGIN_TENANT = sql.SQL(_BEGIN + ", set_config('everwhen.tenant', {}, true)")
+_BEGIN_SYSTEM = sql.SQL(_BEGIN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,13 +74,14 @@ class PoolLimits:
 
 
 class Connection(AsyncConnection[TupleRow]):
-    """A pooled connection that remembers whether its server gave up waiting for the standby.
+    """A pooled connection.
 
-    `now` is the database's clock at the start of the transaction: the one clock that decisions use.
+    `now` is the database's clock at the start of the transaction, UTC: the one clock that decisions use.
+    `unreplicated` says that the server gave up waiting for its standby.
     """
 
-    unreplicated: bool = False
     now: datetime
+    unreplicated: bool = False
 
     def note(self, notice: Diagnostic) -> None:
         """Notice handler. An exception raised here would only be logged, so the commit asks afterwards."""
@@ -129,15 +131,14 @@ class Database:
     @asynccontextmanager
     async def tenant(self, tenant_id: UUID) -> AsyncGenerator[Connection]:
         """One transaction bound to this tenant: committed when the block ends, rolled back when it raises."""
-        setting = sql.Literal(str(UUID(str(tenant_id))))
-        begin = sql.SQL("BEGIN; SELECT now(), set_config('everwhen.tenant', {}, true)").format(setting)
+        begin = _BEGIN_TENANT.format(sql.Literal(str(UUID(str(tenant_id)))))
         async with self._transaction(self._tenant_pool, begin) as conn:
             yield conn
 
     @asynccontextmanager
     async def system(self) -> AsyncGenerator[Connection]:
         """One transaction of the system role: committed when the block ends, rolled back when it raises."""
-        async with self._transaction(self._system_pool, sql.SQL("BEGIN; SELECT now()")) as conn:
+        async with self._transaction(self._system_pool, _BEGIN_SYSTEM) as conn:
             yield conn
 
     @asynccontextmanager
@@ -145,7 +146,7 @@ class Database:
         self, pool: AsyncConnectionPool[Connection], begin: sql.SQL | sql.Composed
     ) -> AsyncGenerator[Connection]:
         conn = await self._begun(pool, begin)
-        watchdog = asyncio.get_running_loop().call_later(self._limits.transaction_seconds, _cut, conn)
+        watchdog = asyncio.get_running_loop().call_later(self._limits.transaction_seconds, cut, conn)
         try:
             yield conn
             await _commit(conn)
@@ -158,20 +159,22 @@ class Database:
 
     async def _begun(self, pool: AsyncConnectionPool[Connection], begin: sql.SQL | sql.Composed) -> Connection:
         """Borrow a connection on which the transaction has begun, discarding those that died in the pool."""
-        deadline = asyncio.get_running_loop().time() + self._limits.borrow_seconds
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._limits.borrow_seconds
         while True:
-            conn = await pool.getconn(max(0.0, deadline - asyncio.get_running_loop().time()))
+            conn = await pool.getconn(max(0.0, deadline - loop.time()))
+            watchdog = loop.call_at(deadline, cut, conn)
             try:
                 conn.now = await _begin(conn, begin)
-            except psycopg.OperationalError:
+            except BaseException as error:
                 await conn.close()
                 await pool.putconn(conn)
-            except BaseException:
-                await conn.close()
-                await pool.putconn(conn)
-                raise
+                if not isinstance(error, psycopg.OperationalError):
+                    raise
             else:
                 return conn
+            finally:
+                watchdog.cancel()
 
 
 async def open_pool(conninfo: str, *, role: Role, limits: PoolLimits | None = None) -> AsyncConnectionPool[Connection]:
@@ -245,13 +248,19 @@ async def _configure(conn: Connection) -> None:
 
 async def _begin(conn: Connection, begin: sql.SQL | sql.Composed) -> datetime:
     cursor = await conn.execute(begin)
-    cursor.nextset()
+    while cursor.nextset():
+        pass
     row = await cursor.fetchone()
     assert row is not None
-    return row[0]
+    return row[1].astimezone(UTC)
 
 
 async def _commit(conn: Connection) -> None:
+    if conn.pgconn.transaction_status == TransactionStatus.INERROR:
+        # The server would answer COMMIT with a friendly ROLLBACK.
+        raise psycopg.errors.InFailedSqlTransaction(
+            "the block swallowed an error of the database: nothing is committed"
+        )
     commit = asyncio.ensure_future(conn.commit())
     try:
         await asyncio.shield(commit)
@@ -270,7 +279,7 @@ async def _commit(conn: Connection) -> None:
 
 async def _let_commit_end(conn: Connection, commit: "asyncio.Future[None]") -> None:
     """Wait for a commit whose caller was cancelled, never cancelling it; cut the socket when it takes too long."""
-    timer = asyncio.get_running_loop().call_later(COMMIT_GRACE_SECONDS, _cut, conn)
+    timer = asyncio.get_running_loop().call_later(COMMIT_GRACE_SECONDS, cut, conn)
     try:
         while not commit.done():
             with contextlib.suppress(asyncio.CancelledError, psycopg.Error):
@@ -296,7 +305,7 @@ async def _abandon(conn: Connection) -> None:
         raise
 
 
-def _cut(conn: Connection) -> None:
+def cut(conn: AsyncConnection[Any]) -> None:
     """End the conversation at the socket: whoever waits on it gets an OperationalError now, and no cancel is sent."""
     with contextlib.suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(conn.fileno())) as duplicate:
         duplicate.shutdown(socket.SHUT_RDWR)
