@@ -27,7 +27,7 @@ MISSING_LIMIT = 60
 
 _TICK = timedelta(microseconds=1)
 _DAY = timedelta(days=1)
-_CALENDAR_PERIOD = timedelta(days=2 * 146_097)  # the listed transitions, then one whole cycle under the zone's rule
+_CALENDAR_PERIOD = timedelta(days=146_097)
 
 
 class Event(NamedTuple):
@@ -68,13 +68,14 @@ class Walk(NamedTuple):
 
     def events(self, after: datetime) -> Iterator[Event]:
         """Yield the fires and skips strictly after an instant (UTC), until there are no more."""
-        last_fire = after
+        # Listed transitions come once; what follows them repeats with the calendar.
+        hopeful_from = max(after, self.zone.listed_until)
         while (event := self._next_event(after)) is not None:
             yield event
             after = event.at
             if event.fires:
-                last_fire = after
-            elif after - last_fire > _CALENDAR_PERIOD:
+                hopeful_from = max(after, hopeful_from)
+            elif after - hopeful_from > _CALENDAR_PERIOD:
                 return
 
     def _next_event(self, after: datetime) -> Event | None:

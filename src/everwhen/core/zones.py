@@ -79,7 +79,7 @@ class Stretch:
 class Zone:
     """One IANA time zone. Safe to share between threads: its caches only ever gain equal values."""
 
-    __slots__ = ("_explicit", "_models", "_recent", "_rule_from", "info", "name")
+    __slots__ = ("_explicit", "_models", "_recent", "_rule_from", "info", "listed_until", "name")
 
     def __init__(self, name: str, data: bytes) -> None:
         self.name = name
@@ -87,7 +87,8 @@ class Zone:
         listed, rule = _read_tzif(data)
         instants = [_EPOCH + timedelta(seconds=second) for second in listed]
         self._explicit = tuple(self._changes(instants))
-        self._rule_from = max(instants, default=FIRST_INSTANT) if "," in rule else None
+        self.listed_until = max(instants, default=FIRST_INSTANT)
+        self._rule_from = self.listed_until if "," in rule else None
         self._models: dict[int, tuple[Transition, ...]] = {}
         self._recent = self._find(_EPOCH)
 
@@ -134,8 +135,11 @@ class Zone:
         return ruled if ruled and years.start > first.year else self._explicit + ruled
 
     def _ruled_year(self, year: int, rule_from: datetime) -> Iterator[Transition]:
-        model = _model_year(year, first=rule_from.year + 1)
-        moved = timedelta(days=date(year, 1, 1).toordinal() - date(model, 1, 1).toordinal())
+        new_year = date(year, 1, 1)
+        model = year
+        if year > rule_from.year:
+            model = _model_year(new_year.weekday(), leap=isleap(year), first=rule_from.year + 1)
+        moved = new_year - date(model, 1, 1)
         if model not in self._models:
             self._models[model] = tuple(self._changes_in_year(model))
         return (Transition(change.at + moved, change.before, change.after) for change in self._models[model])
@@ -201,11 +205,7 @@ def find_zone(name: str) -> Zone:
 def resolve(wall: datetime, zone: Zone, *, gap: GapPolicy, fold: FoldPolicy) -> tuple[datetime, ...]:
     """Return the instants that a local wall-clock time (naive) stands for under these policies, ascending."""
     as_utc = wall.replace(tzinfo=UTC)
-    instants = [
-        instant
-        for stretch in _around(as_utc, zone)
-        if stretch.start <= (instant := as_utc - stretch.offset) < stretch.end
-    ]
+    instants = [instant for stretch in _around(as_utc, zone) for instant in _instants_in(stretch, as_utc)]
     if instants:
         chosen = {FoldPolicy.FIRST: instants[:1], FoldPolicy.SECOND: instants[-1:], FoldPolicy.BOTH: instants}
         return tuple(chosen[fold])
@@ -241,6 +241,12 @@ def _around(as_utc: datetime, zone: Zone) -> Iterator[Stretch]:
         yield stretch
 
 
+def _instants_in(stretch: Stretch, as_utc: datetime) -> Iterator[datetime]:
+    instant = add(as_utc, -stretch.offset)
+    if stretch.start <= instant < stretch.end and add(instant, stretch.offset) == as_utc:
+        yield instant
+
+
 def _stretch(start: Transition | None, end: Transition | None, offset: timedelta) -> Stretch:
     before = start.before if start else offset
     after = end.after if end else offset
@@ -257,12 +263,11 @@ def _stretch(start: Transition | None, end: Transition | None, offset: timedelta
     )
 
 
-def _model_year(year: int, *, first: int) -> int:
-    """Return the year of the same length and weekdays among the 41 from the first one wholly under a rule."""
-    if year < first:
-        return year
-    kind = (isleap(year), date(year, 1, 1).weekday())
-    return next(model for model in range(first, first + 41) if (isleap(model), date(model, 1, 1).weekday()) == kind)
+@lru_cache(maxsize=4096)
+def _model_year(new_year_weekday: int, *, leap: bool, first: int) -> int:
+    """Return the year of this kind among the 41 from the first one wholly under a rule; they hold all 14 kinds."""
+    kind = (leap, new_year_weekday)
+    return next(year for year in range(first, first + 41) if (isleap(year), date(year, 1, 1).weekday()) == kind)
 
 
 def _at(change: Transition) -> datetime:
