@@ -1,0 +1,99 @@
+"""`everwhen worker module:worker`: run a fleet's tasks."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from everwhen.worker import Worker
+
+
+class UsageProblem(click.ClickException):
+    """What was asked for cannot be run; one line says why."""
+
+    exit_code = 2
+
+
+@click.command("worker", short_help="Run the tasks of a worker.")
+@click.argument("target", metavar="MODULE:WORKER")
+@click.option("--url", help="Address of the server. [env: EVERWHEN_URL]")
+@click.option("--token", help="Token of the worker; the environment is the safer place. [env: EVERWHEN_TOKEN]")
+@click.option("--queues", help="Queues to claim from, separated by commas. [env: EVERWHEN_QUEUES; default: default]")
+@click.option("--concurrency", type=click.IntRange(min=1), help="Runs at once. [default: 100]")
+@click.option("--lease-seconds", type=click.FloatRange(min=0, min_open=True), help="Length of a lease. [default: 30]")
+@click.option("--drain-seconds", type=click.FloatRange(min=0), help="How long to finish on SIGTERM. [default: 30]")
+def worker_command(  # noqa: PLR0913 - one parameter per option
+    target: str,
+    *,
+    url: str | None,
+    token: str | None,
+    queues: str | None,
+    concurrency: int | None,
+    lease_seconds: float | None,
+    drain_seconds: float | None,
+) -> None:
+    """Run the tasks of MODULE:WORKER, for example `tasks:worker`, until SIGTERM or Ctrl-C.
+
+    The module is imported from the current directory. Exit codes: 0 drained, 1 failed, 2 usage, 4 token refused.
+    """
+    from everwhen.worker.errors import ConfigurationError
+
+    worker = load_worker(target)
+    _log_to_stderr()
+    try:
+        code = worker.run(
+            url=url,
+            token=token,
+            queues=None if queues is None else [name.strip() for name in queues.split(",") if name.strip()],
+            concurrency=concurrency,
+            lease_seconds=lease_seconds,
+            drain_seconds=drain_seconds,
+        )
+    except ConfigurationError as error:
+        raise UsageProblem(str(error)) from error
+    raise SystemExit(code)
+
+
+def load_worker(target: str) -> "Worker":
+    """Import `module:attribute` from the current directory; raise a one-line usage error when there is no worker."""
+    from everwhen.worker import Worker
+
+    module_name, _, attribute = target.partition(":")
+    if not module_name or not attribute:
+        raise UsageProblem(f"{target!r} is not MODULE:WORKER; write for example tasks:worker")
+    found: object = _import(module_name)
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            raise UsageProblem(f"module {module_name!r} has no {attribute!r}; name the Worker it creates")
+        found = getattr(found, part)
+    if not isinstance(found, Worker):
+        raise UsageProblem(f"{target} is a {type(found).__name__}, not a Worker")
+    return found
+
+
+def _import(module_name: str) -> object:
+    import importlib
+    import sys
+    from pathlib import Path
+
+    from everwhen.worker import WorkerError
+
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (module_name == error.name or module_name.startswith(error.name + ".")):
+            raise UsageProblem(f"no module {module_name!r} in {here} or among the installed packages") from error
+        raise UsageProblem(f"module {module_name!r} imports {error.name!r}, which is not installed") from error
+    except WorkerError as error:
+        raise UsageProblem(f"module {module_name!r}: {error}") from error
+
+
+def _log_to_stderr() -> None:
+    import logging
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-7s %(message)s")
+    for noisy in ("httpx2", "httpcore2"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)

@@ -1,0 +1,32 @@
+"""What a worker prints when it starts: every setting in force, defaults included, so that none is a surprise."""
+
+from everwhen.worker.settings import Settings
+from everwhen.worker.tasks import TaskRegistry
+
+
+def banner(settings: Settings, tasks: TaskRegistry) -> str:
+    """Return the settings and tasks as one aligned block. The token is not in it."""
+    lines = {
+        "server": settings.url,
+        "worker": settings.worker_id,
+        "queues": ", ".join(settings.queues),
+        "tasks": ", ".join(task.name for task in tasks),
+        "concurrency": _slots(settings),
+        "lease": f"{settings.lease_seconds:g} s, renewed every {settings.beat_seconds:g} s",
+        "claims": f"{settings.fetchers} in flight, each waits up to {settings.poll_seconds:g} s for work",
+        "time-outs": _timeouts(tasks),
+        "drain": f"up to {settings.drain_seconds:g} s after SIGTERM or Ctrl-C, at once after a second",
+    }
+    width = max(map(len, lines))
+    return "\n".join(["everwhen worker", *(f"  {name:<{width}}  {value}" for name, value in lines.items())])
+
+
+def _slots(settings: Settings) -> str:
+    ahead = f", {settings.prefetch} more fetched ahead" if settings.prefetch else ", nothing fetched ahead"
+    return f"{settings.concurrency} runs at once (sync in threads, async on the loop){ahead}"
+
+
+def _timeouts(tasks: TaskRegistry) -> str:
+    limited = [f"{task.name} {task.timeout_seconds:g} s" for task in tasks if task.timeout_seconds is not None]
+    others = "the server's deadline, if the run has one"
+    return f"{', '.join(limited)}; for the others {others}" if limited else others

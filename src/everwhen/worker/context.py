@@ -1,0 +1,200 @@
+"""What a task may know and say about the attempt it is: one `Context` per attempt."""
+
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any, TypedDict, Unpack
+from uuid import UUID
+
+import msgspec
+
+from everwhen.worker._clock import monotonic
+from everwhen.worker.errors import AttemptTimedOut, CancelRequested, LeaseLost
+from everwhen.worker.leases import NEVER, Lease
+from everwhen.worker.protocol import ClaimedRun
+
+_FAKE_ID = UUID("00000000-0000-8000-8000-000000000001")
+_FAKE_INSTANT = datetime(2026, 1, 1, tzinfo=UTC)
+_FAKE_RUN: dict[str, Any] = {
+    "tenant_id": _FAKE_ID,
+    "run_id": _FAKE_ID,
+    "task": "fake",
+    "queue": "default",
+    "attempt": 1,
+    "lease_token": "fake",
+    "nominal_at": _FAKE_INSTANT,
+    "due_at": _FAKE_INSTANT,
+    "claimed_at": _FAKE_INSTANT,
+}
+
+_encode_details = msgspec.json.Encoder().encode
+
+
+class FakeFields(TypedDict, total=False):
+    """What `Context.fake` can be told; all of it has a default."""
+
+    tenant_id: UUID
+    run_id: UUID
+    task: str
+    queue: str
+    schedule: str | None
+    attempt: int
+    max_attempts: int
+    priority: int
+    nominal_at: datetime | None
+    due_at: datetime
+    claimed_at: datetime
+    deadline_at: datetime | None
+    lease_token: str
+    cancel_requested: bool
+    lease_lost: bool
+
+
+class Context:
+    """One attempt, as its function sees it. Safe to use from any thread."""
+
+    __slots__ = ("_lease",)
+
+    def __init__(self, lease: Lease) -> None:
+        """Belong to the attempt that holds this lease; tests use `Context.fake`."""
+        self._lease = lease
+
+    @classmethod
+    def fake(cls, **fields: Unpack[FakeFields]) -> "Context":
+        """Return a context for tests, without server or worker; heartbeats go nowhere, see `last_details`."""
+        run_fields: dict[str, Any] = {**_FAKE_RUN, **fields}
+        cancel_requested = bool(run_fields.pop("cancel_requested", False))
+        lost = bool(run_fields.pop("lease_lost", False))
+        run = ClaimedRun(lease_until=run_fields["claimed_at"], **run_fields)
+        lease = Lease(run, sent=0.0, received=0.0, duration=NEVER)
+        lease.cancel_requested = cancel_requested
+        lease.lost = lost
+        return cls(lease)
+
+    @property
+    def tenant_id(self) -> UUID:
+        """The tenant whose run this is."""
+        return self._lease.run.tenant_id
+
+    @property
+    def run_id(self) -> UUID:
+        """The run's id: the same for every attempt, in every region, after every recovery."""
+        return self._lease.run.run_id
+
+    @property
+    def idempotency_key(self) -> str:
+        """The run id as text: hand it to systems that must not do a thing twice."""
+        return str(self._lease.run.run_id)
+
+    @property
+    def task(self) -> str:
+        """The task's name."""
+        return self._lease.run.task
+
+    @property
+    def queue(self) -> str:
+        """The queue it was claimed from."""
+        return self._lease.run.queue
+
+    @property
+    def schedule(self) -> str | None:
+        """The schedule that intended this run, None when somebody asked for it."""
+        return self._lease.run.schedule
+
+    @property
+    def attempt(self) -> int:
+        """Which try this is, from 1."""
+        return self._lease.run.attempt
+
+    @property
+    def max_attempts(self) -> int:
+        """How many tries there are."""
+        return self._lease.run.max_attempts
+
+    @property
+    def priority(self) -> int:
+        """The run's priority."""
+        return self._lease.run.priority
+
+    @property
+    def nominal_at(self) -> datetime | None:
+        """The instant the schedule intended; compute with this, not with the present. None without a schedule."""
+        return self._lease.run.nominal_at
+
+    @property
+    def due_at(self) -> datetime:
+        """The instant from which the run was to start."""
+        return self._lease.run.due_at
+
+    @property
+    def claimed_at(self) -> datetime:
+        """The instant at which this worker was given it, by the server's clock."""
+        return self._lease.run.claimed_at
+
+    @property
+    def deadline_at(self) -> datetime | None:
+        """The instant at which the server ends this attempt, None without one."""
+        return self._lease.run.deadline_at
+
+    @property
+    def lease_token(self) -> str:
+        """The attempt's fencing token."""
+        return self._lease.run.lease_token
+
+    @property
+    def last_details(self) -> object:
+        """What was last given to `heartbeat` in this attempt."""
+        return self._lease.last_details
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether to stop: cancel requested, lease lost, or timed out.
+
+        A function that has read True here and returns is taken to have stopped: the attempt ends `cancelled`.
+        """
+        lease = self._lease
+        if lease.cancel_requested:
+            lease.cancel_seen = True
+            return True
+        return lease.ended or lease.deadline <= monotonic()
+
+    def check(self) -> None:
+        """Raise LeaseLost, AttemptTimedOut or CancelRequested when the attempt is over; otherwise do nothing."""
+        lease, run = self._lease, self._lease.run
+        if lease.timed_out:
+            raise AttemptTimedOut(f"run {run.run_id}, attempt {run.attempt}: the time-out has passed; stop")
+        if lease.lost or lease.deadline <= monotonic():
+            raise LeaseLost(
+                f"run {run.run_id}, attempt {run.attempt}: the lease is lost, the result is discarded; stop"
+            )
+        if lease.released:
+            raise LeaseLost(f"run {run.run_id}, attempt {run.attempt}: the worker stops and gave the run back; stop")
+        if lease.cancel_requested:
+            lease.cancel_seen = True
+            raise CancelRequested(f"run {run.run_id}, attempt {run.attempt}: cancel was requested; stop")
+
+    def heartbeat(self, details: object = None) -> None:
+        """Publish progress and `check()`. Costs microseconds: details travel with the next lease renewal.
+
+        The lease is kept without it. `details` is any JSON value; only the latest is sent. Raises TypeError when it
+        cannot be written as JSON, otherwise as `check`.
+        """
+        self.check()
+        if details is not None:
+            self._lease.details = msgspec.Raw(_encode_details(details))
+            self._lease.last_details = details
+
+
+_current: ContextVar[Context] = ContextVar("everwhen_worker_context")
+
+
+def current_context() -> Context:
+    """Return the context of the attempt that this code belongs to; raise LookupError outside of one."""
+    try:
+        return _current.get()
+    except LookupError:
+        raise LookupError("no task is being executed here; current_context() works inside of one") from None
+
+
+def enter(context: Context) -> None:
+    """Make this the current context, in the contextvars context of the caller."""
+    _current.set(context)

@@ -1,0 +1,137 @@
+"""Claiming: several long polls in flight, each for its share of the free slots and for no more than is free."""
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import Final
+
+from everwhen.worker._clock import Clock, Jitter
+from everwhen.worker.backoff import Backoff, Outage
+from everwhen.worker.completion import Completer
+from everwhen.worker.errors import RequestRefused, ServerAway
+from everwhen.worker.execution import Execution, ServerTime
+from everwhen.worker.leases import Lease, LeaseKeeper
+from everwhen.worker.protocol import ClaimRequest, ClaimResponse
+from everwhen.worker.settings import Settings
+from everwhen.worker.stats import Stats
+from everwhen.worker.transport import Transport
+
+log = logging.getLogger("everwhen.worker")
+
+MOST_RUNS_PER_CLAIM: Final = 500
+LINGER_SECONDS: Final = 0.005
+EARLY_PAUSE_SECONDS: Final = 0.25
+
+
+@dataclass(slots=True, kw_only=True)
+class Room:
+    """How many more runs this worker may ask for; claims in flight have theirs reserved."""
+
+    capacity: int
+    execution: Execution
+    completer: Completer
+    reserved: int = 0
+    _freed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+
+    @property
+    def free(self) -> int:
+        """Return what may be claimed now: nothing while unanswered reports pile up, for each holds a lease."""
+        if self.completer.backlog >= max(1000, 4 * self.capacity):
+            return 0
+        return self.capacity - self.execution.held - self.reserved
+
+    def freed(self) -> None:
+        """Tell those who wait that something changed."""
+        self._freed.set()
+
+    async def some(self) -> int:
+        """Wait until something is free and return how much."""
+        while (free := self.free) <= 0:
+            self._freed.clear()
+            await self._freed.wait()
+        return free
+
+
+@dataclass(slots=True, kw_only=True)
+class Fetcher:
+    """One loop of claims. Any number of them may run beside each other."""
+
+    settings: Settings
+    tasks: list[str]
+    transport: Transport
+    execution: Execution
+    keeper: LeaseKeeper
+    room: Room
+    stats: Stats
+    outage: Outage
+    backoff: Backoff
+    clock: Clock
+    jitter: Jitter
+
+    async def run(self) -> None:
+        """Claim and start runs until cancelled; raise Unauthorised when the token is refused."""
+        while True:
+            limit = await self._limit()
+            self.room.reserved += limit
+            try:
+                pause = await self._claim(limit)
+            finally:
+                self.room.reserved -= limit
+                self.room.freed()
+            if pause:
+                await asyncio.sleep(pause)
+
+    async def _limit(self) -> int:
+        """Return how many to ask for; a worker that is nearly full lets a few more slots come free first."""
+        share = max(1, self.settings.capacity // self.settings.fetchers)
+        free = await self.room.some()
+        if free * 4 < share:
+            await asyncio.sleep(LINGER_SECONDS)
+            free = await self.room.some()
+        return min(free, share, MOST_RUNS_PER_CLAIM)
+
+    async def _claim(self, limit: int) -> float:
+        """Make one claim and return the seconds to pause before the next."""
+        sent = self.clock()
+        try:
+            response = await self.transport.claim(self._request(limit))
+        except (ServerAway, RequestRefused) as error:
+            return self._failed(error)
+        received = self.clock()
+        self.backoff.reset()
+        self.outage.recovered()
+        if not response.runs:
+            return self._early(received - sent)
+        self._start(response, sent=sent, received=received)
+        return 0.0
+
+    def _request(self, limit: int) -> ClaimRequest:
+        settings = self.settings
+        return ClaimRequest(
+            worker=settings.worker_id,
+            queues=list(settings.queues),
+            tasks=self.tasks,
+            limit=limit,
+            wait_seconds=settings.poll_seconds,
+            lease_seconds=settings.lease_seconds,
+        )
+
+    def _start(self, response: ClaimResponse, *, sent: float, received: float) -> None:
+        time = ServerTime(server=response.server_time, sent=sent, received=received)
+        leases: list[Lease] = []
+        for run in response.runs:
+            granted = (run.lease_until - response.server_time).total_seconds()
+            leases.append(Lease(run, sent=sent, received=received, duration=granted))
+        self.stats.claimed += len(leases)
+        self.keeper.hold(leases)
+        self.execution.accept(leases, time)
+
+    def _failed(self, error: ServerAway | RequestRefused) -> float:
+        away = error if isinstance(error, ServerAway) else ServerAway(str(error), retry_after=5.0)
+        delay = self.backoff.next_delay(away)
+        self.outage.failed(away, delay=delay)
+        return delay
+
+    def _early(self, waited: float) -> float:
+        """Pause after an empty answer that came long before its time, so that a confused server is not hammered."""
+        return EARLY_PAUSE_SECONDS * (1 + self.jitter()) if waited < self.settings.poll_seconds / 2 else 0.0

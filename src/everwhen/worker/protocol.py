@@ -1,0 +1,136 @@
+"""What goes over the wire between a worker and the server, as msgspec structs.
+
+One struct per message, no behaviour: a transport encodes and decodes them, whatever carries them.
+"""
+
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+import msgspec
+
+Outcome = Literal["succeeded", "failed", "cancelled", "released"]
+
+
+class ClaimRequest(msgspec.Struct, kw_only=True, frozen=True):
+    """Ask for up to `limit` runs; wait up to `wait_seconds` for the first one."""
+
+    worker: str
+    queues: list[str]
+    tasks: list[str] | None
+    limit: int
+    wait_seconds: float
+    lease_seconds: float
+
+
+class ClaimedRun(msgspec.Struct, kw_only=True, frozen=True):
+    """A run under a lease of this worker."""
+
+    tenant_id: UUID
+    run_id: UUID
+    task: str
+    queue: str
+    attempt: int
+    lease_token: str
+    lease_until: datetime
+    due_at: datetime
+    claimed_at: datetime
+    max_attempts: int = 1
+    nominal_at: datetime | None = None
+    deadline_at: datetime | None = None
+    schedule: str | None = None
+    priority: int = 0
+    input: Any = None
+
+
+class ClaimResponse(msgspec.Struct, kw_only=True, frozen=True):
+    """The runs granted, and the server's time at the grant."""
+
+    runs: list[ClaimedRun]
+    server_time: datetime
+
+
+class HeldLease(msgspec.Struct, kw_only=True, frozen=True):
+    """One lease to renew; `details` is progress for people, not for the server."""
+
+    tenant_id: UUID
+    run_id: UUID
+    lease_token: str
+    details: msgspec.Raw | None = None
+
+
+class HeartbeatRequest(msgspec.Struct, kw_only=True, frozen=True):
+    """Renew all of these by `lease_seconds` from now."""
+
+    worker: str
+    lease_seconds: float
+    leases: list[HeldLease]
+
+
+class LeaseResult(msgspec.Struct, kw_only=True, frozen=True):
+    """What became of one lease."""
+
+    run_id: UUID
+    status: Literal["held", "lost"]
+    lease_until: datetime | None = None
+    cancel_requested: bool = False
+
+
+class HeartbeatResponse(msgspec.Struct, kw_only=True, frozen=True):
+    """One result per lease, in the order of the request."""
+
+    results: list[LeaseResult]
+
+
+class RunError(msgspec.Struct, kw_only=True, frozen=True):
+    """Why an attempt failed."""
+
+    type: str
+    message: str
+    traceback: str | None = None
+
+
+class Report(msgspec.Struct, kw_only=True, frozen=True):
+    """The outcome of one attempt."""
+
+    tenant_id: UUID
+    run_id: UUID
+    lease_token: str
+    outcome: Outcome
+    result: msgspec.Raw | None = None
+    error: RunError | None = None
+    retryable: bool = True
+    retry_after_seconds: float | None = None
+    started_at: datetime | None = None
+
+
+class CompleteRequest(msgspec.Struct, kw_only=True, frozen=True):
+    """Outcomes to record, any number of them in one transaction of the server."""
+
+    worker: str
+    reports: list[Report]
+
+
+class ReportResult(msgspec.Struct, kw_only=True, frozen=True):
+    """Whether a report counted, the run's state now, and the reason when it did not."""
+
+    run_id: UUID
+    accepted: bool
+    state: str | None = None
+    code: str | None = None
+    detail: str | None = None
+
+
+class CompleteResponse(msgspec.Struct, kw_only=True, frozen=True):
+    """One result per report, in the order of the request."""
+
+    results: list[ReportResult]
+
+
+class Problem(msgspec.Struct, kw_only=True, frozen=True):
+    """An error of the server (RFC 9457), as far as the worker reads it."""
+
+    title: str = ""
+    detail: str | None = None
+    code: str | None = None
+    request_id: str | None = None

@@ -1,0 +1,219 @@
+"""One running of a worker, from its first claim to its exit: assembles the parts, and drains them in order.
+
+Drain: stop claiming → give back what has not started → let what runs finish, up to `drain_seconds`, with its leases
+renewed → give back what has not finished → send the reports → stop renewing. A second signal skips the wait.
+A claim in flight is aborted; should the server have granted runs in that very moment, their leases run out.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+from enum import IntEnum
+from typing import Any, Final
+
+from everwhen.worker._clock import Clock, Jitter
+from everwhen.worker.backoff import Backoff, Outage
+from everwhen.worker.completion import Completer
+from everwhen.worker.errors import Unauthorised
+from everwhen.worker.execution import Execution
+from everwhen.worker.fetching import Fetcher, Room
+from everwhen.worker.leases import Lease, LeaseKeeper
+from everwhen.worker.settings import Settings
+from everwhen.worker.stats import Stats
+from everwhen.worker.tasks import TaskRegistry
+from everwhen.worker.transport import Transport
+
+log = logging.getLogger("everwhen.worker")
+
+CLEAN_UP_SECONDS: Final = 2.0
+FLUSH_SECONDS: Final = 5.0
+
+
+class ExitCode(IntEnum):
+    """How a worker ended, as the command line reports it."""
+
+    DRAINED = 0
+    FAILED = 1
+    UNAUTHORISED = 4
+
+
+class Session:
+    """One running of a worker on the current event loop."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        tasks: TaskRegistry,
+        transport: Transport,
+        clock: Clock,
+        jitter: Jitter,
+        stats: Stats,
+    ) -> None:
+        """Assemble; `run` starts."""
+        self._settings = settings
+        self._tasks = tasks
+        self._transport = transport
+        self._clock = clock
+        self._jitter = jitter
+        self._stats = stats
+        self._loop = asyncio.get_running_loop()
+        self._outage = Outage(clock=clock)
+        self._stopping = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._slot_freed = asyncio.Event()
+        self._failure: BaseException | None = None
+        self._keeper = self._make_keeper()
+        self._completer = self._make_completer()
+        self._execution = self._make_execution()
+        self._room = Room(capacity=settings.capacity, execution=self._execution, completer=self._completer)
+        self._execution.on_slot_free = self._freed
+        self._completer.on_room = self._room.freed
+
+    async def run(self) -> ExitCode:
+        """Work until told to stop, then drain; return how it ended."""
+        names = [task.name for task in self._tasks]
+        self._keeper.start()
+        completer = self._spawn(self._completer.run())
+        fetchers = [self._spawn(self._make_fetcher(names).run()) for _ in range(self._settings.fetchers)]
+        try:
+            await self._stopping.wait()
+            await _cancel(fetchers)
+            return await self._drain()
+        finally:
+            await _cancel([*fetchers, completer])
+            self._keeper.stop()
+            self._execution.close()
+            await self._transport.close()
+
+    def stop(self) -> None:
+        """Drain; called again, do not wait for what runs. Call it on the loop."""
+        if self._stopping.is_set():
+            self._hurry.set()
+        self._stopping.set()
+
+    async def _drain(self) -> ExitCode:
+        log.info("worker.draining, %d runs to finish", len(self._execution.running))
+        self._execution.release_waiting()
+        finished = await self._until_idle(self._settings.drain_seconds)
+        if not finished:
+            log.warning("worker.giving_back %d unfinished runs", len(self._execution.running))
+            self._execution.release_running()
+            self._hurry.clear()
+            await self._until_ended()
+            self._execution.release_stubborn()
+        delivered = await self._flush()
+        return self._exit_code(delivered=delivered)
+
+    async def _until_idle(self, seconds: float) -> bool:
+        """Wait for every function to return, at most so long and not past a second signal."""
+        hurry = self._loop.create_task(self._hurry.wait())
+        idle = self._loop.create_task(self._idle())
+        try:
+            await asyncio.wait([hurry, idle], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            return idle.done()
+        finally:
+            await _cancel([hurry, idle])
+
+    async def _idle(self) -> None:
+        while self._execution.held:
+            self._slot_freed.clear()
+            await self._slot_freed.wait()
+
+    async def _until_ended(self) -> None:
+        """Give cancelled coroutines a moment for their clean-up."""
+        handles = [attempt.handle for attempt in self._execution.running if attempt.handle is not None]
+        if handles:
+            await asyncio.wait(handles, timeout=CLEAN_UP_SECONDS)
+
+    async def _flush(self) -> bool:
+        try:
+            await asyncio.wait_for(self._completer.settled(), timeout=FLUSH_SECONDS)
+        except TimeoutError:
+            log.error("worker.reports_undelivered %d; their leases run out", self._completer.backlog)  # noqa: TRY400
+            return False
+        return True
+
+    def _exit_code(self, *, delivered: bool) -> ExitCode:
+        if isinstance(self._failure, Unauthorised):
+            return ExitCode.UNAUTHORISED
+        return ExitCode.DRAINED if delivered and self._failure is None else ExitCode.FAILED
+
+    def _freed(self) -> None:
+        self._slot_freed.set()
+        self._room.freed()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Stop the worker when one of its loops fails: half a worker is worse than none."""
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        self._failure = self._failure or error
+        if isinstance(error, Unauthorised):
+            log.error("worker.unauthorised: %s; check EVERWHEN_TOKEN and what it may claim", error)
+        else:
+            log.error("worker.failed", exc_info=error)
+        self._stopping.set()
+
+    def _make_keeper(self) -> LeaseKeeper:
+        keeper = LeaseKeeper(
+            worker_id=self._settings.worker_id,
+            lease_seconds=self._settings.lease_seconds,
+            beat=self._transport.heartbeat,
+            clock=self._clock,
+            jitter=self._jitter,
+            outage=self._outage,
+        )
+        keeper.on_lost = keeper.on_cancel = self._interrupt
+        return keeper
+
+    def _interrupt(self, leases: Sequence[Lease]) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._execution.interrupt, leases)
+        except RuntimeError:  # the loop is closed: there is nothing left to interrupt
+            log.info("worker.gone before %d attempts could be interrupted", len(leases))
+
+    def _make_completer(self) -> Completer:
+        return Completer(
+            worker_id=self._settings.worker_id,
+            transport=self._transport,
+            backoff=Backoff(jitter=self._jitter),
+            outage=self._outage,
+            forget=self._keeper.drop,
+            stats=self._stats,
+        )
+
+    def _make_execution(self) -> Execution:
+        return Execution(
+            tasks=self._tasks,
+            concurrency=self._settings.concurrency,
+            clock=self._clock,
+            deliver=self._completer.submit,
+            abandon=self._completer.abandon,
+            stats=self._stats,
+        )
+
+    def _make_fetcher(self, names: list[str]) -> Fetcher:
+        return Fetcher(
+            settings=self._settings,
+            tasks=names,
+            transport=self._transport,
+            execution=self._execution,
+            keeper=self._keeper,
+            room=self._room,
+            stats=self._stats,
+            outage=self._outage,
+            backoff=Backoff(jitter=self._jitter),
+            clock=self._clock,
+            jitter=self._jitter,
+        )
+
+
+async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

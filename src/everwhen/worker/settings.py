@@ -1,0 +1,129 @@
+"""What a worker may be told, by whom: the command line, then `Worker(...)`, then the environment, then the default.
+
+Durations are seconds here, because this is where people and the wire write them.
+"""
+
+import os
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+from everwhen.worker._clock import name_suffix
+from everwhen.worker.errors import ConfigurationError
+
+
+class Options(TypedDict, total=False):
+    """What `Worker(...)` and `Worker.run(...)` accept; None means *not given*."""
+
+    url: str | None
+    token: str | None
+    queues: Sequence[str] | None
+    concurrency: int | None
+    prefetch: int | None
+    fetchers: int | None
+    lease_seconds: float | None
+    wait_seconds: float | None
+    drain_seconds: float | None
+    worker_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """A worker's settings, complete and checked."""
+
+    url: str
+    token: str
+    queues: tuple[str, ...] = ("default",)
+    concurrency: int = 100
+    prefetch: int = 0
+    fetchers: int = 2
+    lease_seconds: float = 30.0
+    wait_seconds: float = 20.0
+    drain_seconds: float = 30.0
+    worker_id: str
+
+    @property
+    def capacity(self) -> int:
+        """How many runs this worker may hold at once: those that execute and those fetched ahead."""
+        return self.concurrency + self.prefetch
+
+    @property
+    def beat_seconds(self) -> float:
+        """How often each lease is renewed: twice before it would run out unrenewed."""
+        return self.lease_seconds / 3
+
+    @property
+    def poll_seconds(self) -> float:
+        """How long one claim waits: never so long that a lease granted at its end is nearly over by our reckoning."""
+        return min(self.wait_seconds, self.lease_seconds * 2 / 3)
+
+
+def _split(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+_ENVIRONMENT: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "url": ("EVERWHEN_URL", str),
+    "token": ("EVERWHEN_TOKEN", str),
+    "queues": ("EVERWHEN_QUEUES", _split),
+    "concurrency": ("EVERWHEN_CONCURRENCY", int),
+    "prefetch": ("EVERWHEN_PREFETCH", int),
+    "fetchers": ("EVERWHEN_FETCHERS", int),
+    "lease_seconds": ("EVERWHEN_LEASE_SECONDS", float),
+    "wait_seconds": ("EVERWHEN_WAIT_SECONDS", float),
+    "drain_seconds": ("EVERWHEN_DRAIN_SECONDS", float),
+    "worker_id": ("EVERWHEN_WORKER_ID", str),
+}
+
+
+def resolve(*layers: Options, environ: Mapping[str, str]) -> Settings:
+    """Merge the layers, the first that names a setting winning, over the environment; raise ConfigurationError."""
+    merged: dict[str, Any] = _from_environment(environ)
+    for layer in reversed(layers):
+        merged.update({name: value for name, value in layer.items() if value is not None})
+    _require(merged)
+    merged["queues"] = tuple(merged.get("queues") or Settings.__dataclass_fields__["queues"].default)
+    merged["url"] = str(merged["url"]).rstrip("/")
+    merged.setdefault("worker_id", default_worker_id())
+    settings = Settings(**merged)
+    _check(settings)
+    return settings
+
+
+def default_worker_id() -> str:
+    """Return a name that tells an operator where the worker runs, and is its own."""
+    return f"{socket.gethostname()}-{os.getpid()}-{name_suffix()}"
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, (variable, convert) in _ENVIRONMENT.items():
+        text = environ.get(variable, "").strip()
+        if not text:
+            continue
+        try:
+            found[name] = convert(text)
+        except ValueError as error:
+            raise ConfigurationError(f"{variable}={text!r} is not a number") from error
+    return found
+
+
+def _require(merged: Mapping[str, Any]) -> None:
+    for name, what in (("url", "address of the server"), ("token", "token")):
+        if not merged.get(name):
+            variable = _ENVIRONMENT[name][0]
+            raise ConfigurationError(f"no {what}: set {variable}, pass {name}= to Worker, or give --{name}")
+
+
+def _check(settings: Settings) -> None:
+    if not settings.url.startswith(("http://", "https://")):
+        raise ConfigurationError(f"url {settings.url!r} must start with http:// or https://")
+    minimum = {"concurrency": 1, "prefetch": 0, "fetchers": 1}
+    for name, least in minimum.items():
+        if getattr(settings, name) < least:
+            raise ConfigurationError(f"{name} is {getattr(settings, name)}, must be at least {least}")
+    if settings.lease_seconds <= 0:
+        raise ConfigurationError(f"lease_seconds is {settings.lease_seconds}, must be above 0")
+    if settings.wait_seconds < 0 or settings.drain_seconds < 0:
+        raise ConfigurationError("wait_seconds and drain_seconds cannot be negative")
