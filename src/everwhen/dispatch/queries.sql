@@ -1,0 +1,206 @@
+-- name: lock_limited_lanes
+-- The lines of one tenant that have a limit. Whoever holds the row counts and takes: no other claim comes between, so
+-- the limit is exact. In the order of the key, so that two claims never wait for each other.
+select tenant_id, queue, weight, virtual_time, max_in_flight
+from everwhen.lanes
+where tenant_id = %(tenant_id)s and queue = any(%(queues)s::text[]) and max_in_flight is not null
+order by queue
+for no key update;
+
+-- name: lock_lanes_with_work
+-- The lines of all tenants at shared queues that have something due, the one furthest behind first. SKIP LOCKED sends a
+-- second claimer to other tenants instead of making it wait.
+select l.tenant_id, l.queue, l.weight, l.virtual_time, l.max_in_flight
+from everwhen.lanes l
+where l.queue = any(%(queues)s::text[])
+  and exists (
+    select from generate_series(0, 9) p
+    cross join lateral (
+      select from everwhen.waiting w
+      where w.tenant_id = l.tenant_id and w.queue = l.queue and w.priority = p and w.available_at <= %(now)s
+      limit 1) due)
+order by l.virtual_time
+limit %(limit)s
+for no key update skip locked;
+
+-- name: count_in_flight
+-- Run after the lanes are locked, so that its snapshot sees every lease that an earlier claim has committed.
+select l.tenant_id, l.queue, count(*) as in_flight
+from unnest(%(tenant_ids)s::uuid[], %(queues)s::text[]) as q (tenant_id, queue)
+join everwhen.leases l on l.tenant_id = q.tenant_id and l.queue = q.queue
+group by l.tenant_id, l.queue;
+
+-- name: claim_runs
+-- Take due runs from the given lanes, by priority, then by due time. One probe of the line's key for each priority walks
+-- straight to the due rows, past those planned ahead. Rows are deleted by their place (ctid), and runs are looked up
+-- behind OFFSET 0: whatever the statistics say, no plan of this statement scans a table.
+with candidate as materialized (
+  select w.place
+  from unnest(%(tenant_ids)s::uuid[], %(queues)s::text[], %(quotas)s::int[]) as lane (tenant_id, queue, quota)
+  cross join lateral (
+    select w.place
+    from generate_series(9, 0, -1) p
+    cross join lateral (
+      select w.ctid as place
+      from everwhen.waiting w
+      where w.tenant_id = lane.tenant_id and w.queue = lane.queue and w.priority = p and w.available_at <= %(now)s
+        and (w.expires_at is null or w.expires_at > %(now)s)
+        and (%(tasks)s::text[] is null or w.task = any(%(tasks)s::text[]))
+      order by w.available_at
+      limit lane.quota
+      for update skip locked) w
+    limit lane.quota) w
+  limit %(limit)s
+), taken as (
+  delete from everwhen.waiting w
+  where w.ctid = any(array(select place from candidate))
+  returning w.*
+), leased as (
+  insert into everwhen.leases
+    (tenant_id, run_id, queue, task, worker, attempt, failures, priority, expires_at, lease_token, lease_until,
+     claimed_at, deadline_at)
+  select w.tenant_id, w.run_id, w.queue, w.task, %(worker)s, w.attempts + 1, w.failures, w.priority, w.expires_at,
+         everwhen.new_lease_token(),
+         least(%(now)s + make_interval(secs => %(lease_seconds)s),
+               %(now)s + make_interval(secs => t.timeout_seconds + %(deadline_grace_seconds)s)),
+         %(now)s, %(now)s + make_interval(secs => t.timeout_seconds)
+  from taken w
+  join everwhen.tasks t on t.tenant_id = w.tenant_id and t.name = w.task
+  returning *
+), logged as (
+  insert into everwhen.events (tenant_id, run_id, at, kind, attempt)
+  select tenant_id, run_id, claimed_at, 'claimed', attempt from leased
+)
+select l.tenant_id, l.run_id, l.task, l.queue, l.priority, l.attempt, l.lease_token, l.lease_until, l.claimed_at,
+       l.deadline_at, r.nominal_at, r.due_at, r.input, r.schedule, r.max_attempts
+from leased l
+cross join lateral (
+  select r.nominal_at, r.due_at, r.input::text as input, s.name as schedule,
+         (t.retry ->> 'max_attempts')::int as max_attempts
+  from everwhen.runs r
+  join everwhen.tasks t on t.tenant_id = r.tenant_id and t.name = r.task
+  left join everwhen.schedules s on s.tenant_id = r.tenant_id and s.uid = r.schedule_uid
+  where r.tenant_id = l.tenant_id and r.run_id = l.run_id
+  offset 0) r;
+
+-- name: charge_lanes
+update everwhen.lanes l
+set virtual_time = c.virtual_time
+from unnest(%(tenant_ids)s::uuid[], %(queues)s::text[], %(virtual_times)s::float8[]) as c (tenant_id, queue, virtual_time)
+where l.tenant_id = c.tenant_id and l.queue = c.queue;
+
+-- name: next_due
+-- When the earliest run of these lines that is not due yet will be: a waiting claim sleeps until then.
+select min(due.available_at) as next_at
+from unnest(%(queues)s::text[]) as q (queue)
+cross join generate_series(0, 9) p
+cross join lateral (
+  select w.available_at
+  from everwhen.waiting w
+  where w.tenant_id = %(tenant_id)s and w.queue = q.queue and w.priority = p and w.available_at > %(now)s
+  order by w.available_at
+  limit 1) due;
+
+-- name: renew_leases
+-- Guarded by the fencing token: a lease that another attempt has taken over is not renewed. Never beyond the time-out of
+-- the attempt, so that a hung worker that still beats is found out.
+update everwhen.leases l
+set lease_until = least(%(now)s + make_interval(secs => %(lease_seconds)s),
+                        l.deadline_at + make_interval(secs => %(deadline_grace_seconds)s)),
+    details = coalesce(b.details, l.details)
+from unnest(%(tenant_ids)s::uuid[], %(run_ids)s::uuid[], %(tokens)s::bigint[], %(details)s::jsonb[])
+       as b (tenant_id, run_id, lease_token, details)
+where l.tenant_id = b.tenant_id and l.run_id = b.run_id and l.lease_token = b.lease_token
+returning l.run_id, l.lease_until, l.cancel_requested_at is not null as cancel_requested;
+
+-- name: lock_leases
+-- What the reports are about. The lock keeps a wish to cancel, a heartbeat and the reaper away until the decision is
+-- written; in the order of the key, so that two batches never wait for each other.
+select l.tenant_id, l.run_id, l.lease_token, l.failures, l.cancel_requested_at is not null as cancel_requested,
+       t.retry::text as retry
+from everwhen.leases l
+join everwhen.tasks t on t.tenant_id = l.tenant_id and t.name = l.task
+where (l.tenant_id, l.run_id) in (select * from unnest(%(tenant_ids)s::uuid[], %(run_ids)s::uuid[]))
+order by l.tenant_id, l.run_id
+for no key update of l;
+
+-- name: lock_expired_leases
+-- Leases that ran out, over all tenants. SKIP LOCKED lets any number of reapers share them.
+select l.tenant_id, l.run_id, l.lease_token, l.failures, l.cancel_requested_at is not null as cancel_requested,
+       t.retry::text as retry, coalesce(l.deadline_at <= %(now)s, false) as timed_out
+from everwhen.leases l
+join everwhen.tasks t on t.tenant_id = l.tenant_id and t.name = l.task
+where l.lease_until <= %(now)s
+order by l.lease_until
+limit %(limit)s
+for no key update of l skip locked;
+
+-- name: close_attempts
+-- Close attempts and move their runs: the lease goes, the attempt becomes history, and the run ends or rests again. The
+-- token is the guard; a run that is not returned was somebody else's by then, and nothing of it was touched.
+with report as (
+  select *
+  from unnest(%(tenant_ids)s::uuid[], %(run_ids)s::uuid[], %(tokens)s::bigint[], %(states)s::text[], %(kinds)s::text[],
+              %(reasons)s::text[], %(outcomes)s::text[], %(available_ats)s::timestamptz[], %(failures)s::smallint[],
+              %(errors)s::jsonb[], %(results)s::jsonb[], %(started_ats)s::timestamptz[])
+         as r (tenant_id, run_id, lease_token, state, kind, reason, outcome, available_at, failures_now, error, result,
+               started_at)
+), closed as (
+  delete from everwhen.leases l
+  using report r
+  where l.tenant_id = r.tenant_id and l.run_id = r.run_id and l.lease_token = r.lease_token
+  returning l.tenant_id, l.run_id, l.queue, l.task, l.worker, l.attempt, l.priority, l.expires_at, l.lease_token,
+            l.claimed_at, r.state, r.kind, r.reason, r.outcome, r.available_at, r.failures_now, r.error, r.result,
+            r.started_at
+), attempted as (
+  insert into everwhen.attempts
+    (tenant_id, run_id, attempt, lease_token, worker, claimed_at, started_at, finished_at, outcome, reason, error, result)
+  select tenant_id, run_id, attempt, lease_token, worker, claimed_at, started_at, %(now)s, outcome, reason, error, result
+  from closed
+), ended as (
+  insert into everwhen.run_ends (tenant_id, run_id, state, reason, attempts, finished_at)
+  select tenant_id, run_id, state, reason, attempt, %(now)s from closed where available_at is null
+), lined_up as (
+  insert into everwhen.waiting
+    (tenant_id, queue, priority, available_at, run_id, task, attempts, failures, expires_at)
+  select tenant_id, queue, priority, available_at, run_id, task, attempt, failures_now, expires_at
+  from closed where available_at is not null
+), logged as (
+  insert into everwhen.events (tenant_id, run_id, at, kind, attempt, reason)
+  select tenant_id, run_id, %(now)s, kind, attempt, reason from closed
+)
+select tenant_id, run_id from closed;
+
+-- name: record_refusals
+-- A stale report changes nothing but is not forgotten. Only of runs that are there: a made-up id leaves no trace.
+insert into everwhen.events (tenant_id, run_id, at, kind, reason, detail)
+select r.tenant_id, r.run_id, %(now)s, 'refused', s.reason, s.detail
+from unnest(%(tenant_ids)s::uuid[], %(run_ids)s::uuid[], %(reasons)s::text[], %(details)s::jsonb[])
+       as s (tenant_id, run_id, reason, detail)
+join everwhen.runs r on r.tenant_id = s.tenant_id and r.run_id = s.run_id;
+
+-- name: find_states
+-- What the refused reports were about: the run's state, for the answer.
+select r.run_id, coalesce(e.state, case when l.run_id is not null then 'running' else 'waiting' end) as state
+from unnest(%(tenant_ids)s::uuid[], %(run_ids)s::uuid[]) as s (tenant_id, run_id)
+join everwhen.runs r on r.tenant_id = s.tenant_id and r.run_id = s.run_id
+left join everwhen.run_ends e on e.tenant_id = r.tenant_id and e.run_id = r.run_id
+left join everwhen.leases l on l.tenant_id = r.tenant_id and l.run_id = r.run_id;
+
+-- name: expire_waiting
+-- Runs that nobody started before their start deadline.
+with late as materialized (
+  select w.ctid as place from everwhen.waiting w
+  where w.expires_at <= %(now)s
+  order by w.expires_at
+  limit %(limit)s
+  for update skip locked
+), taken as (
+  delete from everwhen.waiting w where w.ctid = any(array(select place from late))
+  returning w.tenant_id, w.run_id, w.attempts
+), ended as (
+  insert into everwhen.run_ends (tenant_id, run_id, state, reason, attempts, finished_at)
+  select tenant_id, run_id, %(state)s, %(reason)s, attempts, %(now)s from taken
+)
+insert into everwhen.events (tenant_id, run_id, at, kind, reason)
+select tenant_id, run_id, %(now)s, %(state)s, %(reason)s from taken;

@@ -1,0 +1,230 @@
+"""Dispatch: hand runs to workers under a lease, renew the lease, take the report.
+
+A worker may receive a run again after a time-out or a failover; two workers never hold a valid lease on one run. The
+lease row is the grant: who deletes it, by its token, closes the attempt. Each crash point:
+
+* The claim commits, and the answer never reaches the worker: the lease runs out, the reaper puts the run back.
+* The worker dies, hangs or loses the network: the same. If it comes back, its token is no longer the run's; the report
+  is refused, recorded, and the run does not move.
+* The report commits, and the answer never reaches the worker: it reports again, and is told that the lease is gone. It
+  has nothing to do: what it reported has been counted.
+* Two reports of one attempt at once: the second waits for the row lock and finds no lease.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+
+from everwhen.core import lanes as fairness
+from everwhen.core.lanes import Lane, Share
+from everwhen.core.lifecycle import Refused, Transition
+from everwhen.core.reasons import SENTENCES, Reason
+from everwhen.dispatch import reports, store
+from everwhen.dispatch.model import DEADLINE_GRACE_SECONDS, HeldLease, LaneRow, Lease, Renewal
+from everwhen.dispatch.reports import Closing
+from everwhen.postgres.pool import Connection, Database
+from everwhen.worker.protocol import Report, ReportResult
+
+MOST_LANES = 64
+"""How many tenants' lanes one claim at a shared queue locks at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What a worker asks for. `tenant_id` None: a worker of the platform, at queues that tenants share."""
+
+    tenant_id: UUID | None
+    queues: tuple[str, ...]
+    tasks: tuple[str, ...] | None
+    worker: str
+    limit: int
+    lease_seconds: float
+
+
+class Dispatch:
+    """The use-cases of the hot path. Every method is one transaction."""
+
+    def __init__(self, database: Database, *, jitter: Callable[[], float]) -> None:
+        self._database = database
+        self._jitter = jitter
+
+    async def claim(self, claim: Claim, *, now: datetime | None = None) -> list[Lease]:
+        """Lease up to `limit` due runs; an empty list is an ordinary answer."""
+        async with self._transaction(claim.tenant_id) as conn:
+            now = now or conn.now
+            shares = await _shares(conn, claim, now=now)
+            if not shares:
+                return []
+            leases = await _take(conn, claim, shares, now=now)
+            if leases and claim.tenant_id is None:
+                await _charge(conn, shares, leases)
+            return leases
+
+    async def next_due(self, tenant_id: UUID, queues: Sequence[str]) -> tuple[datetime, datetime | None]:
+        """Return the database's now, and when the next run of these lines becomes due."""
+        async with self._database.tenant(tenant_id) as conn:
+            return conn.now, await store.next_due(conn, tenant_id=tenant_id, queues=queues, now=conn.now)
+
+    async def renew(
+        self, tenant_id: UUID | None, leases: Sequence[tuple[UUID, UUID, int, str | None]], *, lease_seconds: float
+    ) -> dict[UUID, Renewal]:
+        """Renew leases given as (tenant, run, token, details); one that is not in the answer is lost."""
+        async with self._transaction(tenant_id) as conn:
+            renewals = await store.renew_leases(
+                conn,
+                tenant_ids=[each[0] for each in leases],
+                run_ids=[each[1] for each in leases],
+                tokens=[each[2] for each in leases],
+                details=[each[3] for each in leases],
+                lease_seconds=lease_seconds,
+                deadline_grace_seconds=DEADLINE_GRACE_SECONDS,
+                now=conn.now,
+            )
+        return {renewal.run_id: renewal for renewal in renewals}
+
+    async def complete(
+        self, tenant_id: UUID | None, worker: str, batch: Sequence[Report], *, now: datetime | None = None
+    ) -> list[ReportResult]:
+        """Take a batch of reports: decide each, write all, refuse the stale ones. The answers keep the order."""
+        async with self._transaction(tenant_id) as conn:
+            now = now or conn.now
+            tenant_ids, run_ids = reports.keys(batch)
+            held = await store.lock_leases(conn, tenant_ids=tenant_ids, run_ids=run_ids)
+            decided = self._decide(batch, held, now=now)
+            closed = await close(conn, [c for c in decided if isinstance(c, Closing)], now=now)
+            refused = {i: _refusal(c) for i, c in enumerate(decided) if not _was_closed(c, closed)}
+            states = await _refuse(conn, worker, [(batch[i], reason) for i, reason in refused.items()], now=now)
+        return [_answer(report, decided[i], refused.get(i), states) for i, report in enumerate(batch)]
+
+    def _decide(self, batch: Sequence[Report], held: Sequence[HeldLease], *, now: datetime) -> list[Closing | Refused]:
+        leases = {(lease.tenant_id, lease.run_id): lease for lease in held}
+        decided: list[Closing | Refused] = []
+        for report in batch:
+            token = reports.parse_token(report.lease_token)
+            # Popped: a second report of the same run in one batch finds no lease, as it would in a later batch.
+            lease = leases.get((report.tenant_id, report.run_id))
+            answer = reports.decide_report(report, lease, token=token, now=now, jitter=self._jitter())
+            if isinstance(answer, Transition):
+                leases.pop((report.tenant_id, report.run_id))
+                decided.append(reports.closing(report, token=token, transition=answer))
+            else:
+                decided.append(answer)
+        return decided
+
+    @asynccontextmanager
+    async def _transaction(self, tenant_id: UUID | None) -> AsyncGenerator[Connection]:
+        scope = self._database.system() if tenant_id is None else self._database.tenant(tenant_id)
+        async with scope as conn:
+            yield conn
+
+
+async def _shares(conn: Connection, claim: Claim, *, now: datetime) -> list[Share]:
+    if claim.tenant_id is None:
+        rows = await store.lock_lanes_with_work(conn, queues=claim.queues, now=now, limit=MOST_LANES)
+        return fairness.allot(await _with_load(conn, rows), limit=claim.limit)
+    limited = await store.lock_limited_lanes(conn, tenant_id=claim.tenant_id, queues=claim.queues)
+    by_queue = {lane.queue: lane for lane in await _with_load(conn, limited)}
+    # Between the queues of one tenant the worker's order decides: each may fill the claim as far as its limit allows.
+    lines = [by_queue.get(queue) or Lane(tenant_id=claim.tenant_id, queue=queue) for queue in claim.queues]
+    return [share for lane in lines for share in fairness.allot([lane], limit=claim.limit)]
+
+
+async def _with_load(conn: Connection, rows: Sequence[LaneRow]) -> list[Lane]:
+    limited = [row for row in rows if row.max_in_flight is not None]
+    load: dict[tuple[UUID, str], int] = {}
+    if limited:
+        counted = await store.count_in_flight(
+            conn, tenant_ids=[row.tenant_id for row in limited], queues=[row.queue for row in limited]
+        )
+        load = {(lane.tenant_id, lane.queue): lane.in_flight for lane in counted}
+    return [
+        Lane(
+            tenant_id=row.tenant_id,
+            queue=row.queue,
+            weight=row.weight,
+            virtual_time=row.virtual_time,
+            max_in_flight=row.max_in_flight,
+            in_flight=load.get((row.tenant_id, row.queue), 0),
+        )
+        for row in rows
+    ]
+
+
+async def _take(conn: Connection, claim: Claim, shares: Sequence[Share], *, now: datetime) -> list[Lease]:
+    return await store.claim_runs(
+        conn,
+        tenant_ids=[share.lane.tenant_id for share in shares],
+        queues=[share.lane.queue for share in shares],
+        quotas=[share.quota for share in shares],
+        tasks=claim.tasks,
+        limit=claim.limit,
+        worker=claim.worker,
+        lease_seconds=claim.lease_seconds,
+        deadline_grace_seconds=DEADLINE_GRACE_SECONDS,
+        now=now,
+    )
+
+
+async def _charge(conn: Connection, shares: Sequence[Share], leases: Sequence[Lease]) -> None:
+    furthest = max(share.lane.virtual_time for share in shares)
+    taken: dict[tuple[UUID, str], int] = {}
+    for lease in leases:
+        taken[lease.tenant_id, lease.queue] = taken.get((lease.tenant_id, lease.queue), 0) + 1
+    charged = [(share.lane, taken.get((share.lane.tenant_id, share.lane.queue), 0)) for share in shares]
+    await store.charge_lanes(
+        conn,
+        tenant_ids=[lane.tenant_id for lane, _ in charged],
+        queues=[lane.queue for lane, _ in charged],
+        virtual_times=[fairness.charge(lane, taken=count, furthest=furthest) for lane, count in charged],
+    )
+
+
+async def close(conn: Connection, closings: Sequence[Closing], *, now: datetime) -> set[tuple[UUID, UUID]]:
+    """Write these decisions; return the (tenant, run) of those whose lease still held."""
+    if not closings:
+        return set()
+    closed = await store.close_attempts(conn, now=now, **reports.columns(closings))
+    return {(key.tenant_id, key.run_id) for key in closed}
+
+
+def _was_closed(decision: Closing | Refused, closed: set[tuple[UUID, UUID]]) -> bool:
+    return isinstance(decision, Closing) and (decision.tenant_id, decision.run_id) in closed
+
+
+def _refusal(decision: Closing | Refused) -> Reason:
+    return decision.reason if isinstance(decision, Refused) else Reason.LEASE_LOST
+
+
+async def _refuse(
+    conn: Connection, worker: str, refused: Sequence[tuple[Report, Reason]], *, now: datetime
+) -> dict[UUID, str]:
+    if not refused:
+        return {}
+    tenant_ids, run_ids = reports.keys(report for report, _ in refused)
+    details = [
+        msgspec.json.encode({"worker": worker, "outcome": report.outcome, "lease_token": report.lease_token}).decode()
+        for report, _ in refused
+    ]
+    reasons = [reason.value for _, reason in refused]
+    await store.record_refusals(conn, tenant_ids=tenant_ids, run_ids=run_ids, reasons=reasons, details=details, now=now)
+    states = await store.find_states(conn, tenant_ids=tenant_ids, run_ids=run_ids)
+    return {found.run_id: found.state for found in states}
+
+
+def _answer(
+    report: Report, decision: Closing | Refused, refusal: Reason | None, states: dict[UUID, str]
+) -> ReportResult:
+    if refusal is None and isinstance(decision, Closing):
+        return ReportResult(run_id=report.run_id, accepted=True, state=decision.transition.to.value)
+    reason = refusal or Reason.LEASE_LOST
+    return ReportResult(
+        run_id=report.run_id,
+        accepted=False,
+        state=states.get(report.run_id),
+        code=reason.value,
+        detail=SENTENCES[reason],
+    )

@@ -1,0 +1,188 @@
+"""One function for each statement of `queries.sql`; the names are the statements'."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from psycopg import AsyncConnection
+
+from everwhen.dispatch.model import (
+    ExpiredLease,
+    HeldLease,
+    InFlight,
+    LaneRow,
+    Lease,
+    Renewal,
+    RunKey,
+    StateNow,
+)
+from everwhen.postgres.fetch import execute_count, fetch_all, fetch_optional
+from everwhen.postgres.sql import load
+
+_SQL = load("everwhen.dispatch")
+
+Conn = AsyncConnection[Any]
+
+
+async def lock_limited_lanes(conn: Conn, *, tenant_id: UUID, queues: Sequence[str]) -> list[LaneRow]:
+    """Lock this tenant's lanes that have a limit."""
+    return await fetch_all(conn, _SQL["lock_limited_lanes"], {"tenant_id": tenant_id, "queues": list(queues)}, LaneRow)
+
+
+async def lock_lanes_with_work(conn: Conn, *, queues: Sequence[str], now: datetime, limit: int) -> list[LaneRow]:
+    """Lock up to `limit` lanes of any tenant that have something due, the one furthest behind first."""
+    return await fetch_all(
+        conn, _SQL["lock_lanes_with_work"], {"queues": list(queues), "now": now, "limit": limit}, LaneRow
+    )
+
+
+async def count_in_flight(conn: Conn, *, tenant_ids: Sequence[UUID], queues: Sequence[str]) -> list[InFlight]:
+    """Count the open leases of these lanes; a lane without any is not returned."""
+    params = {"tenant_ids": list(tenant_ids), "queues": list(queues)}
+    return await fetch_all(conn, _SQL["count_in_flight"], params, InFlight)
+
+
+async def claim_runs(  # noqa: PLR0913  # the statement's parameters
+    conn: Conn,
+    *,
+    tenant_ids: Sequence[UUID],
+    queues: Sequence[str],
+    quotas: Sequence[int],
+    tasks: Sequence[str] | None,
+    limit: int,
+    worker: str,
+    lease_seconds: float,
+    deadline_grace_seconds: float,
+    now: datetime,
+) -> list[Lease]:
+    """Lease up to `limit` due runs to `worker`, at most the quota from each lane."""
+    params = {
+        "tenant_ids": list(tenant_ids),
+        "queues": list(queues),
+        "quotas": list(quotas),
+        "tasks": None if tasks is None else list(tasks),
+        "limit": limit,
+        "worker": worker,
+        "lease_seconds": lease_seconds,
+        "deadline_grace_seconds": deadline_grace_seconds,
+        "now": now,
+    }
+    return await fetch_all(conn, _SQL["claim_runs"], params, Lease)
+
+
+async def charge_lanes(
+    conn: Conn, *, tenant_ids: Sequence[UUID], queues: Sequence[str], virtual_times: Sequence[float]
+) -> int:
+    """Move the lanes' virtual time."""
+    params = {"tenant_ids": list(tenant_ids), "queues": list(queues), "virtual_times": list(virtual_times)}
+    return await execute_count(conn, _SQL["charge_lanes"], params)
+
+
+async def next_due(conn: Conn, *, tenant_id: UUID, queues: Sequence[str], now: datetime) -> datetime | None:
+    """Return when the next run of these lines becomes due, or None."""
+    params = {"tenant_id": tenant_id, "queues": list(queues), "now": now}
+    return await fetch_optional(conn, _SQL["next_due"], params, datetime)
+
+
+async def renew_leases(  # noqa: PLR0913  # the statement's parameters
+    conn: Conn,
+    *,
+    tenant_ids: Sequence[UUID],
+    run_ids: Sequence[UUID],
+    tokens: Sequence[int],
+    details: Sequence[str | None],
+    lease_seconds: float,
+    deadline_grace_seconds: float,
+    now: datetime,
+) -> list[Renewal]:
+    """Renew the leases whose token is still the run's; the others are not returned."""
+    params = {
+        "tenant_ids": list(tenant_ids),
+        "run_ids": list(run_ids),
+        "tokens": list(tokens),
+        "details": list(details),
+        "lease_seconds": lease_seconds,
+        "deadline_grace_seconds": deadline_grace_seconds,
+        "now": now,
+    }
+    return await fetch_all(conn, _SQL["renew_leases"], params, Renewal)
+
+
+async def lock_leases(conn: Conn, *, tenant_ids: Sequence[UUID], run_ids: Sequence[UUID]) -> list[HeldLease]:
+    """Lock the leases of these runs, as far as they are leased."""
+    params = {"tenant_ids": list(tenant_ids), "run_ids": list(run_ids)}
+    return await fetch_all(conn, _SQL["lock_leases"], params, HeldLease)
+
+
+async def lock_expired_leases(conn: Conn, *, now: datetime, limit: int) -> list[ExpiredLease]:
+    """Lock up to `limit` leases that ran out, passing over those that another reaper holds."""
+    return await fetch_all(conn, _SQL["lock_expired_leases"], {"now": now, "limit": limit}, ExpiredLease)
+
+
+async def close_attempts(  # noqa: PLR0913  # the statement's parameters, one array for each column
+    conn: Conn,
+    *,
+    tenant_ids: Sequence[UUID],
+    run_ids: Sequence[UUID],
+    tokens: Sequence[int],
+    states: Sequence[str],
+    kinds: Sequence[str],
+    reasons: Sequence[str | None],
+    outcomes: Sequence[str | None],
+    available_ats: Sequence[datetime | None],
+    failures: Sequence[int],
+    errors: Sequence[str | None],
+    results: Sequence[str | None],
+    started_ats: Sequence[datetime | None],
+    now: datetime,
+) -> list[RunKey]:
+    """Close attempts and move their runs; return those whose token still held."""
+    params = {
+        "tenant_ids": list(tenant_ids),
+        "run_ids": list(run_ids),
+        "tokens": list(tokens),
+        "states": list(states),
+        "kinds": list(kinds),
+        "reasons": list(reasons),
+        "outcomes": list(outcomes),
+        "available_ats": list(available_ats),
+        "failures": list(failures),
+        "errors": list(errors),
+        "results": list(results),
+        "started_ats": list(started_ats),
+        "now": now,
+    }
+    return await fetch_all(conn, _SQL["close_attempts"], params, RunKey)
+
+
+async def record_refusals(
+    conn: Conn,
+    *,
+    tenant_ids: Sequence[UUID],
+    run_ids: Sequence[UUID],
+    reasons: Sequence[str],
+    details: Sequence[str],
+    now: datetime,
+) -> int:
+    """Append an event for each refused report of a run that exists."""
+    params = {
+        "tenant_ids": list(tenant_ids),
+        "run_ids": list(run_ids),
+        "reasons": list(reasons),
+        "details": list(details),
+        "now": now,
+    }
+    return await execute_count(conn, _SQL["record_refusals"], params)
+
+
+async def find_states(conn: Conn, *, tenant_ids: Sequence[UUID], run_ids: Sequence[UUID]) -> list[StateNow]:
+    """Return what state these runs are in; an unknown run is not returned."""
+    params = {"tenant_ids": list(tenant_ids), "run_ids": list(run_ids)}
+    return await fetch_all(conn, _SQL["find_states"], params, StateNow)
+
+
+async def expire_waiting(conn: Conn, *, now: datetime, limit: int, state: str, reason: str) -> int:
+    """End up to `limit` waiting runs whose start deadline has passed; return how many."""
+    params = {"now": now, "limit": limit, "state": state, "reason": reason}
+    return await execute_count(conn, _SQL["expire_waiting"], params)
