@@ -1,0 +1,510 @@
+-- Generated from migrations/ by `make schema`; do not edit.
+
+CREATE SCHEMA everwhen;
+
+CREATE FUNCTION everwhen.current_tenant() RETURNS uuid
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN (NULLIF(current_setting('everwhen.tenant'::text, true), ''::text))::uuid;
+
+CREATE FUNCTION everwhen.ensure_week(instant timestamp with time zone) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+declare
+  monday timestamptz := date_trunc('week', instant at time zone 'UTC') at time zone 'UTC';
+  parent text;
+  child  text;
+begin
+  if instant not between clock_timestamp() - interval '11 years' and clock_timestamp() + interval '1 year' then
+    raise exception 'no partition for %: runs live between 11 years ago and a year ahead', instant
+      using errcode = 'invalid_parameter_value';
+  end if;
+  if to_regclass(format('everwhen.events_%s', to_char(monday at time zone 'UTC', 'YYYYMMDD'))) is not null then
+    return false;
+  end if;
+  perform pg_advisory_xact_lock(hashtextextended('everwhen.ensure_week', 0));
+  foreach parent in array array['runs', 'run_ends', 'attempts', 'events'] loop
+    child := format('%s_%s', parent, to_char(monday at time zone 'UTC', 'YYYYMMDD'));
+    continue when to_regclass('everwhen.' || child) is not null;
+    execute format('create table everwhen.%I (like everwhen.%I including defaults including constraints)', child, parent);
+    execute format('alter table everwhen.%I enable row level security, force row level security', child);
+    execute format('alter table everwhen.%I attach partition everwhen.%I for values from (%L) to (%L)',
+                   parent, child, everwhen.first_run_id(monday), everwhen.first_run_id(monday + interval '7 days'));
+  end loop;
+  return true;
+end $$;
+
+CREATE FUNCTION everwhen.first_run_id(instant timestamp with time zone) RETURNS uuid
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN ((lpad(to_hex((floor((EXTRACT(epoch FROM instant) * (1000)::numeric)))::bigint), 12, '0'::text) || repeat('0'::text, 20)))::uuid;
+
+CREATE SEQUENCE everwhen.lease_numbers
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE FUNCTION everwhen.new_lease_token() RETURNS bigint
+    LANGUAGE sql
+    RETURN ((nextval('everwhen.lease_numbers'::regclass) << 20) | (floor((random() * (1048576)::double precision)))::bigint);
+
+CREATE TABLE everwhen.attempts (
+    tenant_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    attempt smallint NOT NULL,
+    lease_token bigint NOT NULL,
+    worker text NOT NULL,
+    claimed_at timestamp with time zone NOT NULL,
+    started_at timestamp with time zone,
+    finished_at timestamp with time zone NOT NULL,
+    outcome text NOT NULL,
+    reason text,
+    error jsonb,
+    result jsonb,
+    CONSTRAINT attempts_outcome_check CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'timed_out'::text, 'lost'::text, 'released'::text, 'cancelled'::text])))
+)
+PARTITION BY RANGE (run_id);
+
+ALTER TABLE ONLY everwhen.attempts FORCE ROW LEVEL SECURITY;
+
+CREATE SEQUENCE everwhen.event_ids
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE everwhen.events (
+    tenant_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    event_id bigint DEFAULT nextval('everwhen.event_ids'::regclass) NOT NULL,
+    at timestamp with time zone NOT NULL,
+    kind text NOT NULL,
+    attempt smallint,
+    reason text,
+    detail jsonb
+)
+PARTITION BY RANGE (run_id);
+
+ALTER TABLE ONLY everwhen.events FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.idempotency_keys (
+    tenant_id uuid NOT NULL,
+    key text NOT NULL,
+    fingerprint bytea NOT NULL,
+    run_id uuid NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    CONSTRAINT idempotency_keys_key_check CHECK (((length(key) >= 1) AND (length(key) <= 255)))
+);
+
+ALTER TABLE ONLY everwhen.idempotency_keys FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.lanes (
+    tenant_id uuid NOT NULL,
+    queue text NOT NULL,
+    weight integer DEFAULT 1 NOT NULL,
+    max_in_flight integer,
+    virtual_time double precision DEFAULT 0 NOT NULL,
+    CONSTRAINT lanes_max_in_flight_check CHECK ((max_in_flight >= 0)),
+    CONSTRAINT lanes_queue_check CHECK (((length(queue) >= 1) AND (length(queue) <= 200))),
+    CONSTRAINT lanes_weight_check CHECK (((weight >= 1) AND (weight <= 1000)))
+);
+
+ALTER TABLE ONLY everwhen.lanes FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.leases (
+    tenant_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    queue text NOT NULL,
+    task text NOT NULL,
+    worker text NOT NULL,
+    attempt smallint NOT NULL,
+    failures smallint NOT NULL,
+    priority smallint NOT NULL,
+    expires_at timestamp with time zone,
+    lease_token bigint NOT NULL,
+    lease_until timestamp with time zone NOT NULL,
+    claimed_at timestamp with time zone NOT NULL,
+    deadline_at timestamp with time zone,
+    cancel_requested_at timestamp with time zone,
+    details jsonb
+)
+WITH (fillfactor='50');
+
+ALTER TABLE ONLY everwhen.leases FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.run_ends (
+    tenant_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    state text NOT NULL,
+    reason text,
+    attempts smallint NOT NULL,
+    finished_at timestamp with time zone NOT NULL,
+    CONSTRAINT run_ends_state_check CHECK ((state = ANY (ARRAY['succeeded'::text, 'dead'::text, 'cancelled'::text, 'expired'::text, 'skipped'::text, 'missed'::text, 'coalesced'::text])))
+)
+PARTITION BY RANGE (run_id);
+
+ALTER TABLE ONLY everwhen.run_ends FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.runs (
+    tenant_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    schedule_uid uuid,
+    schedule_revision integer,
+    source text NOT NULL,
+    task text NOT NULL,
+    queue text NOT NULL,
+    priority smallint NOT NULL,
+    nominal_at timestamp with time zone,
+    utc_offset_seconds integer,
+    due_at timestamp with time zone NOT NULL,
+    planned_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone,
+    input jsonb NOT NULL
+)
+PARTITION BY RANGE (run_id);
+
+ALTER TABLE ONLY everwhen.runs FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.schedule_revisions (
+    tenant_id uuid NOT NULL,
+    uid uuid NOT NULL,
+    revision integer NOT NULL,
+    action text NOT NULL,
+    task text NOT NULL,
+    spec jsonb NOT NULL,
+    input jsonb NOT NULL,
+    priority smallint,
+    changed_by text NOT NULL,
+    reason text,
+    changed_at timestamp with time zone NOT NULL,
+    CONSTRAINT schedule_revisions_action_check CHECK ((action = ANY (ARRAY['created'::text, 'updated'::text, 'paused'::text, 'resumed'::text, 'deleted'::text])))
+);
+
+ALTER TABLE ONLY everwhen.schedule_revisions FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.schedules (
+    tenant_id uuid NOT NULL,
+    uid uuid NOT NULL,
+    name text NOT NULL,
+    state text NOT NULL,
+    state_reason text,
+    revision integer NOT NULL,
+    task text NOT NULL,
+    spec jsonb NOT NULL,
+    input jsonb NOT NULL,
+    priority smallint,
+    created_at timestamp with time zone NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    CONSTRAINT schedules_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+    CONSTRAINT schedules_priority_check CHECK (((priority >= 0) AND (priority <= 9))),
+    CONSTRAINT schedules_revision_check CHECK ((revision > 0)),
+    CONSTRAINT schedules_state_check CHECK ((state = ANY (ARRAY['active'::text, 'paused'::text, 'deleted'::text])))
+);
+
+ALTER TABLE ONLY everwhen.schedules FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.spans (
+    tenant_id uuid NOT NULL,
+    schedule_uid uuid NOT NULL,
+    first_at timestamp with time zone NOT NULL,
+    last_at timestamp with time zone NOT NULL,
+    instants bigint NOT NULL,
+    verdict text NOT NULL,
+    reason text NOT NULL,
+    recorded_at timestamp with time zone NOT NULL,
+    CONSTRAINT spans_check CHECK ((last_at >= first_at)),
+    CONSTRAINT spans_instants_check CHECK ((instants > 0)),
+    CONSTRAINT spans_verdict_check CHECK ((verdict = ANY (ARRAY['skipped'::text, 'missed'::text, 'coalesced'::text])))
+);
+
+ALTER TABLE ONLY everwhen.spans FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.tasks (
+    tenant_id uuid NOT NULL,
+    name text NOT NULL,
+    queue text NOT NULL,
+    priority smallint NOT NULL,
+    retry jsonb NOT NULL,
+    timeout_seconds double precision,
+    start_deadline_seconds double precision,
+    created_at timestamp with time zone NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    CONSTRAINT tasks_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+    CONSTRAINT tasks_priority_check CHECK (((priority >= 0) AND (priority <= 9))),
+    CONSTRAINT tasks_queue_check CHECK (((length(queue) >= 1) AND (length(queue) <= 200))),
+    CONSTRAINT tasks_start_deadline_seconds_check CHECK ((start_deadline_seconds > (0)::double precision)),
+    CONSTRAINT tasks_timeout_seconds_check CHECK ((timeout_seconds > (0)::double precision))
+);
+
+ALTER TABLE ONLY everwhen.tasks FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.tenants (
+    id uuid NOT NULL,
+    name text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    CONSTRAINT tenants_name_check CHECK ((name ~ '^[a-z0-9][a-z0-9-]{0,62}$'::text))
+);
+
+ALTER TABLE ONLY everwhen.tenants FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.waiting (
+    tenant_id uuid NOT NULL,
+    queue text NOT NULL,
+    priority smallint NOT NULL,
+    available_at timestamp with time zone NOT NULL,
+    run_id uuid NOT NULL,
+    task text NOT NULL,
+    attempts smallint DEFAULT 0 NOT NULL,
+    failures smallint DEFAULT 0 NOT NULL,
+    expires_at timestamp with time zone,
+    CONSTRAINT waiting_priority_check CHECK (((priority >= 0) AND (priority <= 9)))
+);
+
+ALTER TABLE ONLY everwhen.waiting FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.watermarks (
+    tenant_id uuid NOT NULL,
+    schedule_uid uuid NOT NULL,
+    decided_until timestamp with time zone NOT NULL,
+    next_at timestamp with time zone,
+    skip_until timestamp with time zone,
+    skip_reason text,
+    failures integer DEFAULT 0 NOT NULL,
+    last_error text
+);
+
+ALTER TABLE ONLY everwhen.watermarks FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE ONLY everwhen.attempts
+    ADD CONSTRAINT attempts_pkey PRIMARY KEY (tenant_id, run_id, attempt);
+
+ALTER TABLE ONLY everwhen.events
+    ADD CONSTRAINT events_pkey PRIMARY KEY (tenant_id, run_id, event_id);
+
+ALTER TABLE ONLY everwhen.idempotency_keys
+    ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (tenant_id, key);
+
+ALTER TABLE ONLY everwhen.lanes
+    ADD CONSTRAINT lanes_pkey PRIMARY KEY (tenant_id, queue);
+
+ALTER TABLE ONLY everwhen.leases
+    ADD CONSTRAINT leases_pkey PRIMARY KEY (tenant_id, run_id);
+
+ALTER TABLE ONLY everwhen.run_ends
+    ADD CONSTRAINT run_ends_pkey PRIMARY KEY (tenant_id, run_id);
+
+ALTER TABLE ONLY everwhen.runs
+    ADD CONSTRAINT runs_pkey PRIMARY KEY (tenant_id, run_id);
+
+ALTER TABLE ONLY everwhen.schedule_revisions
+    ADD CONSTRAINT schedule_revisions_pkey PRIMARY KEY (tenant_id, uid, revision);
+
+ALTER TABLE ONLY everwhen.schedules
+    ADD CONSTRAINT schedules_pkey PRIMARY KEY (tenant_id, uid);
+
+ALTER TABLE ONLY everwhen.spans
+    ADD CONSTRAINT spans_pkey PRIMARY KEY (tenant_id, schedule_uid, first_at);
+
+ALTER TABLE ONLY everwhen.tasks
+    ADD CONSTRAINT tasks_pkey PRIMARY KEY (tenant_id, name);
+
+ALTER TABLE ONLY everwhen.tenants
+    ADD CONSTRAINT tenants_name_key UNIQUE (name);
+
+ALTER TABLE ONLY everwhen.tenants
+    ADD CONSTRAINT tenants_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY everwhen.waiting
+    ADD CONSTRAINT waiting_pkey PRIMARY KEY (tenant_id, queue, priority, available_at, run_id);
+
+ALTER TABLE ONLY everwhen.watermarks
+    ADD CONSTRAINT watermarks_pkey PRIMARY KEY (tenant_id, schedule_uid);
+
+CREATE INDEX lanes_queue ON everwhen.lanes USING btree (queue, virtual_time);
+
+CREATE INDEX leases_lane ON everwhen.leases USING btree (tenant_id, queue);
+
+CREATE INDEX run_ends_unwell ON ONLY everwhen.run_ends USING btree (tenant_id, state, run_id) WHERE (state <> 'succeeded'::text);
+
+CREATE INDEX runs_schedule ON ONLY everwhen.runs USING btree (tenant_id, schedule_uid, run_id) WHERE (schedule_uid IS NOT NULL);
+
+CREATE UNIQUE INDEX schedules_name ON everwhen.schedules USING btree (tenant_id, name) WHERE (state <> 'deleted'::text);
+
+CREATE INDEX waiting_expiry ON everwhen.waiting USING btree (expires_at) WHERE (expires_at IS NOT NULL);
+
+CREATE UNIQUE INDEX waiting_run ON everwhen.waiting USING btree (tenant_id, run_id);
+
+CREATE INDEX watermarks_next ON everwhen.watermarks USING btree (next_at) WHERE (next_at IS NOT NULL);
+
+ALTER TABLE ONLY everwhen.idempotency_keys
+    ADD CONSTRAINT idempotency_keys_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
+ALTER TABLE ONLY everwhen.lanes
+    ADD CONSTRAINT lanes_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
+ALTER TABLE ONLY everwhen.schedule_revisions
+    ADD CONSTRAINT schedule_revisions_tenant_id_uid_fkey FOREIGN KEY (tenant_id, uid) REFERENCES everwhen.schedules(tenant_id, uid);
+
+ALTER TABLE ONLY everwhen.schedules
+    ADD CONSTRAINT schedules_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
+ALTER TABLE ONLY everwhen.schedules
+    ADD CONSTRAINT schedules_tenant_id_task_fkey FOREIGN KEY (tenant_id, task) REFERENCES everwhen.tasks(tenant_id, name);
+
+ALTER TABLE ONLY everwhen.spans
+    ADD CONSTRAINT spans_tenant_id_schedule_uid_fkey FOREIGN KEY (tenant_id, schedule_uid) REFERENCES everwhen.schedules(tenant_id, uid);
+
+ALTER TABLE ONLY everwhen.tasks
+    ADD CONSTRAINT tasks_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
+ALTER TABLE ONLY everwhen.watermarks
+    ADD CONSTRAINT watermarks_tenant_id_schedule_uid_fkey FOREIGN KEY (tenant_id, schedule_uid) REFERENCES everwhen.schedules(tenant_id, uid);
+
+CREATE POLICY all_tenants ON everwhen.attempts TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.events TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.idempotency_keys TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.lanes TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.leases TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.run_ends TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.runs TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.schedule_revisions TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.schedules TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.spans TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.tasks TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.tenants TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.waiting TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.watermarks TO everwhen_system USING (true) WITH CHECK (true);
+
+ALTER TABLE everwhen.attempts ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.events ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.idempotency_keys ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.lanes ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.leases ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY own_row ON everwhen.tenants FOR SELECT TO everwhen_tenant USING ((id = everwhen.current_tenant()));
+
+CREATE POLICY own_rows ON everwhen.attempts TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
+CREATE POLICY own_rows ON everwhen.events TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
+CREATE POLICY own_rows ON everwhen.idempotency_keys TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
+CREATE POLICY own_rows ON everwhen.lanes TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
+CREATE POLICY own_rows ON everwhen.leases TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
+CREATE POLICY own_rows ON everwhen.run_ends TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
+CREATE POLICY own_rows ON everwhen.runs TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
+CREATE POLICY own_rows ON everwhen.schedule_revisions TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
+CREATE POLICY own_rows ON everwhen.schedules TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
+CREATE POLICY own_rows ON everwhen.spans TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
+CREATE POLICY own_rows ON everwhen.tasks TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
+CREATE POLICY own_rows ON everwhen.waiting TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
+CREATE POLICY own_rows ON everwhen.watermarks TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
+ALTER TABLE everwhen.run_ends ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.runs ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.schedule_revisions ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.schedules ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.spans ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.tasks ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.tenants ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.waiting ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.watermarks ENABLE ROW LEVEL SECURITY;
+
+GRANT USAGE ON SCHEMA everwhen TO everwhen_tenant;
+GRANT USAGE ON SCHEMA everwhen TO everwhen_system;
+
+GRANT ALL ON FUNCTION everwhen.current_tenant() TO everwhen_tenant;
+GRANT ALL ON FUNCTION everwhen.current_tenant() TO everwhen_system;
+
+GRANT ALL ON FUNCTION everwhen.ensure_week(instant timestamp with time zone) TO everwhen_tenant;
+GRANT ALL ON FUNCTION everwhen.ensure_week(instant timestamp with time zone) TO everwhen_system;
+
+GRANT ALL ON FUNCTION everwhen.first_run_id(instant timestamp with time zone) TO everwhen_tenant;
+GRANT ALL ON FUNCTION everwhen.first_run_id(instant timestamp with time zone) TO everwhen_system;
+
+GRANT USAGE ON SEQUENCE everwhen.lease_numbers TO everwhen_tenant;
+GRANT USAGE ON SEQUENCE everwhen.lease_numbers TO everwhen_system;
+
+GRANT ALL ON FUNCTION everwhen.new_lease_token() TO everwhen_tenant;
+GRANT ALL ON FUNCTION everwhen.new_lease_token() TO everwhen_system;
+
+GRANT SELECT,INSERT ON TABLE everwhen.attempts TO everwhen_tenant;
+GRANT SELECT,INSERT ON TABLE everwhen.attempts TO everwhen_system;
+
+GRANT USAGE ON SEQUENCE everwhen.event_ids TO everwhen_tenant;
+GRANT USAGE ON SEQUENCE everwhen.event_ids TO everwhen_system;
+
+GRANT SELECT,INSERT ON TABLE everwhen.events TO everwhen_tenant;
+GRANT SELECT,INSERT ON TABLE everwhen.events TO everwhen_system;
+
+GRANT SELECT,INSERT,DELETE ON TABLE everwhen.idempotency_keys TO everwhen_tenant;
+GRANT SELECT,INSERT,DELETE ON TABLE everwhen.idempotency_keys TO everwhen_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.lanes TO everwhen_tenant;
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.lanes TO everwhen_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.leases TO everwhen_tenant;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.leases TO everwhen_system;
+
+GRANT SELECT,INSERT ON TABLE everwhen.run_ends TO everwhen_tenant;
+GRANT SELECT,INSERT ON TABLE everwhen.run_ends TO everwhen_system;
+
+GRANT SELECT,INSERT,DELETE ON TABLE everwhen.runs TO everwhen_tenant;
+GRANT SELECT,INSERT,DELETE ON TABLE everwhen.runs TO everwhen_system;
+
+GRANT SELECT,INSERT ON TABLE everwhen.schedule_revisions TO everwhen_tenant;
+GRANT SELECT,INSERT ON TABLE everwhen.schedule_revisions TO everwhen_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.schedules TO everwhen_tenant;
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.schedules TO everwhen_system;
+
+GRANT SELECT,INSERT ON TABLE everwhen.spans TO everwhen_tenant;
+GRANT SELECT,INSERT ON TABLE everwhen.spans TO everwhen_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.tasks TO everwhen_tenant;
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.tasks TO everwhen_system;
+
+GRANT SELECT ON TABLE everwhen.tenants TO everwhen_tenant;
+GRANT SELECT,INSERT ON TABLE everwhen.tenants TO everwhen_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.waiting TO everwhen_tenant;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.waiting TO everwhen_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.watermarks TO everwhen_tenant;
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.watermarks TO everwhen_system;
