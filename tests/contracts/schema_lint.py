@@ -1,4 +1,4 @@
-"""What the catalogue may not hold if tenants are to stay apart. Each statement returns the offenders; for a superuser."""
+"""What the catalogue may not hold if tenants are to stay apart. Each statement, run as superuser, returns offenders."""
 
 LINTS = {
     "a tenant table or partition without ENABLE and FORCE ROW LEVEL SECURITY": """

@@ -156,15 +156,22 @@ class EmbeddedPostgres:
 
     def stop(self) -> None:
         """End the server (fast, then at once, then killed: bounded) and release its data directory. May be repeated."""
+        if self._lock is None:
+            return
+        try:
+            self._end()
+        finally:
+            os.close(self._lock)
+            self._lock = None
+
+    def _end(self) -> None:
         for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):
             if self.poll() is not None:
                 break
             self._process.send_signal(number)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(STOP_SECONDS)
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        clusters.stop_orphans(self._cluster)  # a server that was killed, by us or by others, leaves its children
 
     def __enter__(self) -> Self:
         return self
