@@ -140,7 +140,7 @@ def test_an_orphan_is_stopped_and_its_data_taken_over(data_dir):
     clusters._prepare_socket_dir(clusters.open_cluster(data_dir, bin_dir=bin_dir, user=user))
     (data_dir / "pgdata" / "everwhen.conf").unlink()
     words += ["-c", f"unix_socket_directories={data_dir / 'socket'}", "-c", "listen_addresses="]
-    orphan = subprocess.Popen(words, preexec_fn=user.demote, cwd="/", stderr=subprocess.DEVNULL)
+    orphan = subprocess.Popen(words, preexec_fn=user.demote, cwd="/", stderr=subprocess.DEVNULL)  # noqa: PLW1509
     wait_until((data_dir / "socket" / ".s.PGSQL.5432").exists)
 
     with start(data_dir) as server:
