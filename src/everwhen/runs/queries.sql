@@ -35,16 +35,16 @@ select tenant_id, run_id, %(now)s, 'planned' from planned;
 with intended as (
   select i.*, s.revision, s.task, s.input, t.queue, coalesce(s.priority, t.priority) as priority
   from unnest(%(tenant_ids)s::uuid[], %(schedule_uids)s::uuid[], %(run_ids)s::uuid[], %(nominal_ats)s::timestamptz[],
-              %(utc_offsets)s::int[], %(sources)s::text[], %(states)s::text[], %(reasons)s::text[])
-         as i (tenant_id, schedule_uid, run_id, nominal_at, utc_offset_seconds, source, state, reason)
+              %(utc_offsets)s::int[], %(states)s::text[], %(reasons)s::text[])
+         as i (tenant_id, schedule_uid, run_id, nominal_at, utc_offset_seconds, state, reason)
   join everwhen.schedules s on s.tenant_id = i.tenant_id and s.uid = i.schedule_uid
   join everwhen.tasks t on t.tenant_id = s.tenant_id and t.name = s.task
 ), planned as (
   insert into everwhen.runs
     (tenant_id, run_id, schedule_uid, schedule_revision, source, task, queue, priority, nominal_at, utc_offset_seconds,
      due_at, planned_at, input)
-  select tenant_id, run_id, schedule_uid, revision, source, task, queue, priority, nominal_at, utc_offset_seconds,
-         nominal_at, %(now)s, input
+  select tenant_id, run_id, schedule_uid, revision, 'schedule', task, queue, priority, nominal_at,
+         utc_offset_seconds, nominal_at, %(now)s, input
   from intended
   on conflict do nothing
   returning tenant_id, run_id
@@ -189,3 +189,69 @@ with asked as (
 )
 insert into everwhen.events (tenant_id, run_id, at, kind, attempt, reason, detail)
 select tenant_id, run_id, %(now)s, 'cancel_requested', attempt, %(reason)s, %(detail)s::jsonb from asked;
+
+-- name: find_schedule_target
+-- What running a schedule by hand means: its task and its input, under its present revision.
+select uid, revision, task, input::text as input, priority
+from everwhen.schedules
+where tenant_id = %(tenant_id)s and name = %(name)s and state <> 'deleted';
+
+-- name: find_task_queue
+-- Asked before a run is written, so that an unknown task costs no insert.
+select queue from everwhen.tasks where tenant_id = %(tenant_id)s and name = %(task)s;
+
+-- name: page_ended
+-- Ids of runs that ended so, the newest first; the index on state holds all but the successes, which are the rule.
+select e.run_id
+from everwhen.run_ends e
+where e.tenant_id = %(tenant_id)s and e.state = %(state)s and e.run_id < %(before)s
+  and ((%(schedule_uid)s::uuid is null and %(task)s::text is null) or exists (
+    select from everwhen.runs r
+    where r.tenant_id = e.tenant_id and r.run_id = e.run_id
+      and (%(schedule_uid)s::uuid is null or r.schedule_uid = %(schedule_uid)s)
+      and (%(task)s::text is null or r.task = %(task)s)))
+order by e.run_id desc
+limit %(limit)s;
+
+-- name: page_running
+-- Ids of runs that a worker holds, the newest first.
+select l.run_id
+from everwhen.leases l
+where l.tenant_id = %(tenant_id)s and l.run_id < %(before)s
+  and (%(task)s::text is null or l.task = %(task)s)
+  and (%(schedule_uid)s::uuid is null or exists (
+    select from everwhen.runs r
+    where r.tenant_id = l.tenant_id and r.run_id = l.run_id and r.schedule_uid = %(schedule_uid)s))
+order by l.run_id desc
+limit %(limit)s;
+
+-- name: page_resting
+-- Ids of runs in the line, the newest first: due (waiting), or not yet, with a failure behind them (retrying) or none
+-- (planned). The line is the hot set, so what is passed over is bounded by what is live.
+select w.run_id
+from everwhen.waiting w
+where w.tenant_id = %(tenant_id)s and w.run_id < %(before)s
+  and (w.available_at <= %(now)s) = %(due)s
+  and (%(due)s or (w.failures > 0) = %(failed)s)
+  and (%(task)s::text is null or w.task = %(task)s)
+  and (%(schedule_uid)s::uuid is null or exists (
+    select from everwhen.runs r
+    where r.tenant_id = w.tenant_id and r.run_id = w.run_id and r.schedule_uid = %(schedule_uid)s))
+order by w.run_id desc
+limit %(limit)s;
+
+-- name: read_runs
+-- The runs of a page of ids. Joined id by id, so that each look-up prunes to its own partition.
+select r.run_id, r.schedule_uid, s.name as schedule, r.schedule_revision, r.source, r.task, r.queue, r.priority,
+       r.nominal_at, r.utc_offset_seconds, r.due_at, r.planned_at, r.expires_at, r.input::text as input,
+       w.available_at, coalesce(w.failures, l.failures) as failures,
+       l.worker, l.claimed_at, l.lease_until, l.cancel_requested_at,
+       e.state as ended_state, e.reason, e.finished_at,
+       coalesce(e.attempts, l.attempt, w.attempts, 0) as attempts
+from unnest(%(run_ids)s::uuid[]) as p (run_id)
+join everwhen.runs r on r.tenant_id = %(tenant_id)s and r.run_id = p.run_id
+left join everwhen.schedules s on s.tenant_id = r.tenant_id and s.uid = r.schedule_uid
+left join everwhen.waiting w on w.tenant_id = r.tenant_id and w.run_id = r.run_id
+left join everwhen.leases l on l.tenant_id = r.tenant_id and l.run_id = r.run_id
+left join everwhen.run_ends e on e.tenant_id = r.tenant_id and e.run_id = r.run_id
+order by r.run_id desc;

@@ -45,12 +45,14 @@ limit %(limit)s;
 
 -- name: lock_cursor
 -- A change waits for the planner and keeps it away until it commits, so no run of an old revision appears behind it.
-select s.uid, s.name, s.state, s.revision, s.task, s.spec::text as spec, s.input::text as input, s.priority,
-       w.decided_until, w.skip_until, w.skip_reason
+-- NO KEY: the planner holds the watermark while its spans check their key against the schedule; a full lock on the
+-- schedule would make the two wait for each other.
+select s.tenant_id, s.uid, s.name, s.state, s.revision, s.task, s.spec::text as spec, s.input::text as input,
+       s.priority, w.decided_until, w.skip_until, w.skip_reason
 from everwhen.schedules s
 join everwhen.watermarks w on w.tenant_id = s.tenant_id and w.schedule_uid = s.uid
 where s.tenant_id = %(tenant_id)s and s.name = %(name)s and s.state <> 'deleted'
-for update of w, s;
+for no key update of w, s;
 
 -- name: update_schedule
 update everwhen.schedules

@@ -25,6 +25,13 @@ select name, queue, priority, retry::text as retry, timeout_seconds, start_deadl
 from everwhen.tasks
 where tenant_id = %(tenant_id)s and name = %(name)s;
 
+-- name: lock_task
+-- A partial change reads what it keeps: two of them at once must not undo each other.
+select name, queue, priority, retry::text as retry, timeout_seconds, start_deadline_seconds, created_at, updated_at
+from everwhen.tasks
+where tenant_id = %(tenant_id)s and name = %(name)s
+for no key update;
+
 -- name: list_tasks
 select name, queue, priority, retry::text as retry, timeout_seconds, start_deadline_seconds, created_at, updated_at
 from everwhen.tasks

@@ -1,0 +1,143 @@
+"""A run: the durable record of one intended execution, with its attempts and events."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from typing import Any
+from uuid import UUID
+
+from everwhen.core.lifecycle import RunState, resting_state
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRow:
+    """A run and wherever its row is at present: in the line, under a lease, or ended."""
+
+    run_id: UUID
+    schedule_uid: UUID | None
+    schedule: str | None
+    schedule_revision: int | None
+    source: str
+    task: str
+    queue: str
+    priority: int
+    nominal_at: datetime | None
+    utc_offset_seconds: int | None
+    due_at: datetime
+    planned_at: datetime
+    expires_at: datetime | None
+    input: str
+    available_at: datetime | None
+    failures: int | None
+    worker: str | None
+    claimed_at: datetime | None
+    lease_until: datetime | None
+    cancel_requested_at: datetime | None
+    ended_state: str | None
+    reason: str | None
+    finished_at: datetime | None
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One try at a run; without an outcome it is the one under way. `error` and `result` are JSON text."""
+
+    attempt: int
+    worker: str
+    claimed_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    outcome: str | None
+    reason: str | None
+    error: str | None
+    result: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEvent:
+    """One decision about a run. `detail` is JSON text."""
+
+    event_id: int
+    at: datetime
+    kind: str
+    attempt: int | None
+    reason: str | None
+    detail: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownRequest:
+    """What a caller's idempotency key stands for."""
+
+    fingerprint: bytes
+    run_id: UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleTarget:
+    """What a schedule would run: for running it by hand. `input` is JSON text."""
+
+    uid: UUID
+    revision: int
+    task: str
+    input: str
+    priority: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinedUp:
+    """A run that has its place in the line of a queue."""
+
+    run_id: UUID
+    queue: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """What a caller asks for: a task's run or a schedule's, now (`at` None) or at an instant.
+
+    `input` counts only when `has_input`: a schedule has one of its own.
+    """
+
+    task: str | None = None
+    schedule: str | None = None
+    input: Any = field(default_factory=dict[str, Any])
+    has_input: bool = False
+    priority: int | None = None
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFilter:
+    """Which runs to list; what is None does not count."""
+
+    schedule: str | None = None
+    task: str | None = None
+    state: RunState | None = None
+
+
+def state_of(row: RunRow, *, now: datetime) -> RunState | None:
+    """Name a run's state; None when it was withdrawn while it was read."""
+    if row.ended_state is not None:
+        return RunState(row.ended_state)
+    if row.claimed_at is not None:
+        return RunState.RUNNING
+    if row.available_at is None:
+        return None
+    return resting_state(available_at=row.available_at, failures=row.failures or 0, now=now)
+
+
+def nominal_local(row: RunRow) -> datetime | None:
+    """The nominal instant as its schedule's clock showed it, in its pass of a fold."""
+    if row.nominal_at is None or row.utc_offset_seconds is None:
+        return None
+    return row.nominal_at.astimezone(timezone(timedelta(seconds=row.utc_offset_seconds)))
+
+
+def ref_of(row: RunRow) -> str | None:
+    """Return `schedule@local-time+offset`, the name of an intended run; None for one that no schedule intends."""
+    local = nominal_local(row)
+    if local is None or row.schedule is None:
+        return None
+    plain = local.second == 0 and local.microsecond == 0
+    return f"{row.schedule}@{local.isoformat(timespec='minutes') if plain else local.isoformat()}"

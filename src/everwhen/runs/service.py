@@ -1,0 +1,261 @@
+"""What can be done with runs: ask for one, look at them, cancel one.
+
+A request carries the caller's idempotency key. The key and the run are written in one transaction, the key first: of
+two requests with the same key at once the second waits at the key's index entry until the first has committed, and then
+finds it there. A crash before the commit leaves neither.
+"""
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from everwhen import clock
+from everwhen.core.ids import instant_of, scheduled_run_id
+from everwhen.core.lifecycle import CancelRequested, Refused, Run, RunState, decide
+from everwhen.core.reasons import Reason
+from everwhen.core.retry import RetryPolicy
+from everwhen.errors import Conflict, InvalidInput, NotFound, Unavailable
+from everwhen.postgres.pool import Connection, Database
+from everwhen.runs import store
+from everwhen.runs.model import Attempt, KnownRequest, RunEvent, RunFilter, RunRequest, RunRow, ScheduleTarget, state_of
+from everwhen.runs.planning import ensure_partitions
+
+MOST_AHEAD: Final = timedelta(days=360)
+MOST_BEHIND: Final = timedelta(minutes=5)
+"""How far back an asked-for instant may lie: clocks differ, and a request takes a while to arrive."""
+
+LAST_ID: Final = UUID(int=(1 << 128) - 1)
+CANCEL_ROUNDS: Final = 5
+
+OnReady = Callable[[Connection, UUID, str], Awaitable[None]]
+"""Called inside the transaction that lines a run up, when it is due at once: (connection, tenant, queue)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunView:
+    """A run with its state as of `now`."""
+
+    row: RunRow
+    state: RunState
+
+
+async def request_run(
+    db: Database, *, tenant_id: UUID, request: RunRequest, key: str, on_ready: OnReady | None = None
+) -> tuple[RunView, bool]:
+    """Make the run that is asked for, once for each key; say whether an earlier request had made it.
+
+    Raises InvalidInput for an unknown task or schedule, an instant out of range, or a key that stands for another
+    request.
+    """
+    async with db.tenant(tenant_id) as conn:
+        now, run_id = conn.now, clock.new_id(conn.now)
+        fingerprint = _fingerprint(request)
+        taken = await store.insert_idempotency_key(
+            conn, tenant_id=tenant_id, key=key, fingerprint=fingerprint, run_id=run_id, now=now
+        )
+        if not taken:
+            known = await store.find_idempotency_key(conn, tenant_id=tenant_id, key=key)
+            return await _replay(conn, tenant_id, known, fingerprint), True
+        due_at = _due_at(request, now)
+        queue = await _line_up(conn, tenant_id, request, run_id=run_id, due_at=due_at)
+        if on_ready is not None and due_at <= now:
+            await on_ready(conn, tenant_id, queue)
+        return await _read(conn, tenant_id, run_id), False
+
+
+async def get_run(db: Database, *, tenant_id: UUID, ref: str) -> RunView:
+    """Read one run by its id or by `schedule@local-time+offset`; raise NotFound."""
+    async with db.tenant(tenant_id) as conn:
+        return await _read(conn, tenant_id, await _resolve(conn, tenant_id, ref))
+
+
+async def list_runs(
+    db: Database, *, tenant_id: UUID, where: RunFilter, before: UUID = LAST_ID, limit: int
+) -> list[RunView]:
+    """Return up to `limit` runs with ids below `before`, the newest first.
+
+    Raises InvalidInput when the filter names a schedule that does not exist.
+    """
+    async with db.tenant(tenant_id) as conn:
+        schedule_uid = None
+        if where.schedule is not None:
+            schedule_uid = (await _target(conn, tenant_id, where.schedule)).uid
+        page = _Page(tenant_id=tenant_id, before=before, schedule_uid=schedule_uid, task=where.task, limit=limit)
+        if where.state is None:
+            rows = await store.list_runs(conn, **page.arguments())
+        else:
+            run_ids = await _ids_in_state(conn, page, where.state)
+            rows = await store.read_runs(conn, tenant_id=tenant_id, run_ids=run_ids)
+        return [view for row in rows if (view := _view(row, conn.now)) is not None]
+
+
+async def list_attempts(db: Database, *, tenant_id: UUID, ref: str) -> list[Attempt]:
+    """Return every attempt of a run, the open one last; raise NotFound."""
+    async with db.tenant(tenant_id) as conn:
+        run = await _read(conn, tenant_id, await _resolve(conn, tenant_id, ref))
+        return await store.list_attempts(conn, tenant_id=tenant_id, run_id=run.row.run_id)
+
+
+async def list_events(db: Database, *, tenant_id: UUID, ref: str, after: int = 0, limit: int) -> list[RunEvent]:
+    """Return up to `limit` events of a run after this one, oldest first; raise NotFound."""
+    async with db.tenant(tenant_id) as conn:
+        run = await _read(conn, tenant_id, await _resolve(conn, tenant_id, ref))
+        return await store.list_events(conn, tenant_id=tenant_id, run_id=run.row.run_id, after=after, limit=limit)
+
+
+async def cancel_run(db: Database, *, tenant_id: UUID, ref: str, by: str, reason: str | None) -> RunView:
+    """End a run that nobody holds, or ask its holder to stop; a run that is cancelled already stays so.
+
+    Raises NotFound, and Conflict when the run ended otherwise.
+    """
+    detail = json.dumps({"by": by} | ({} if reason is None else {"reason": reason}))
+    async with db.tenant(tenant_id) as conn:
+        run_id = await _resolve(conn, tenant_id, ref)
+        for _ in range(CANCEL_ROUNDS):
+            view = await _read(conn, tenant_id, run_id)
+            if await _cancel(conn, tenant_id, view, detail):
+                return await _read(conn, tenant_id, run_id)
+    raise Unavailable("The run changes hands too fast; try again.", code="run.busy")
+
+
+async def withdraw_planned(
+    conn: Connection, *, tenant_id: UUID, schedule_uid: UUID, now: datetime, reason: Reason
+) -> int:
+    """Take back the runs planned for a schedule after `now`, in the caller's transaction; return how many."""
+    return await store.withdraw_planned(conn, tenant_id=tenant_id, schedule_uid=schedule_uid, now=now, reason=reason)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Page:
+    tenant_id: UUID
+    before: UUID
+    schedule_uid: UUID | None
+    task: str | None
+    limit: int
+
+    def arguments(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("tenant_id", "before", "schedule_uid", "task", "limit")}
+
+
+async def _ids_in_state(conn: Connection, page: _Page, state: RunState) -> list[UUID]:
+    match state:
+        case RunState.RUNNING:
+            return await store.page_running(conn, **page.arguments())
+        case RunState.WAITING | RunState.RETRYING | RunState.PLANNED:
+            due, failed = state is RunState.WAITING, state is RunState.RETRYING
+            return await store.page_resting(conn, due=due, failed=failed, now=conn.now, **page.arguments())
+        case _:
+            return await store.page_ended(conn, state=state, **page.arguments())
+
+
+async def _cancel(conn: Connection, tenant_id: UUID, view: RunView, detail: str) -> bool:
+    """Return False when the run moved meanwhile, so that the caller looks again."""
+    if view.state is RunState.CANCELLED or view.row.cancel_requested_at is not None:
+        return True
+    # Cancelling draws no jitter and asks no policy: they are arguments of other answers.
+    answer = decide(Run(state=view.state), CancelRequested(), now=conn.now, policy=RetryPolicy(), jitter=0.0)
+    if isinstance(answer, Refused):
+        raise Conflict(f"The run is {view.state} already.", code=answer.reason)
+    reason = answer.reason or Reason.CANCEL_REQUESTED
+    write = store.request_cancel if answer.to is RunState.RUNNING else store.cancel_waiting
+    run_id = view.row.run_id
+    return bool(await write(conn, tenant_id=tenant_id, run_id=run_id, reason=reason, detail=detail, now=conn.now))
+
+
+async def _line_up(conn: Connection, tenant_id: UUID, request: RunRequest, *, run_id: UUID, due_at: datetime) -> str:
+    target = None if request.schedule is None else await _target(conn, tenant_id, request.schedule)
+    task = target.task if target else request.task
+    if task is None or await store.find_task_queue(conn, tenant_id=tenant_id, task=task) is None:
+        raise InvalidInput.at("/task", f"There is no task named {task}: create it first.", code="task.unknown")
+    await ensure_partitions(conn, [instant_of(run_id)])
+    made = await store.insert_requested(
+        conn,
+        tenant_id=tenant_id,
+        run_id=run_id,
+        task=task,
+        schedule_uid=target and target.uid,
+        schedule_revision=target and target.revision,
+        priority=target.priority if target and request.priority is None else request.priority,
+        due_at=due_at,
+        input=target.input if target and not request.has_input else json.dumps(request.input),
+        now=conn.now,
+    )
+    assert made is not None  # tasks are never deleted
+    return made.queue
+
+
+def _due_at(request: RunRequest, now: datetime) -> datetime:
+    at = now if request.at is None else request.at.astimezone(UTC)
+    if at > now + MOST_AHEAD:
+        raise InvalidInput.at("/at", f"at lies more than {MOST_AHEAD.days} days ahead.", code="run.at_too_far")
+    if at < now - MOST_BEHIND:
+        raise InvalidInput.at("/at", "at lies in the past; leave it out to run at once.", code="run.at_past")
+    return at
+
+
+def _fingerprint(request: RunRequest) -> bytes:
+    """The same for equal requests, however they were spelt."""
+    said = [
+        request.task,
+        request.schedule,
+        request.input if request.has_input else None,
+        request.has_input,
+        request.priority,
+        None if request.at is None else request.at.astimezone(UTC).isoformat(),
+    ]
+    return hashlib.sha256(json.dumps(said, sort_keys=True, separators=(",", ":")).encode()).digest()
+
+
+async def _replay(conn: Connection, tenant_id: UUID, known: KnownRequest | None, fingerprint: bytes) -> RunView:
+    if known is None:  # its transaction was rolled back between the two statements
+        raise Unavailable("A request with this key was under way; try again.", code="idempotency.in_flight")
+    if known.fingerprint != fingerprint:
+        raise InvalidInput("This idempotency key stands for another request.", code="idempotency.key_reused")
+    return await _read(conn, tenant_id, known.run_id)
+
+
+async def _target(conn: Connection, tenant_id: UUID, schedule: str) -> ScheduleTarget:
+    target = await store.find_schedule_target(conn, tenant_id=tenant_id, name=schedule)
+    if target is None:
+        raise InvalidInput.at("/schedule", "There is no schedule of this name.", code="schedule.unknown")
+    return target
+
+
+async def _resolve(conn: Connection, tenant_id: UUID, ref: str) -> UUID:
+    """Return the id that a reference means. It is computed, so it need not be the id of a run that exists."""
+    name, at, local = ref.rpartition("@")
+    try:
+        if not at:
+            return UUID(ref)
+        nominal_at = datetime.fromisoformat(local).astimezone(UTC) if _has_offset(local) else None
+    except (ValueError, OverflowError):
+        raise _unknown() from None
+    target = None if nominal_at is None else await store.find_schedule_target(conn, tenant_id=tenant_id, name=name)
+    if target is None or nominal_at is None:
+        raise _unknown()
+    return scheduled_run_id(tenant_id, target.uid, nominal_at=nominal_at, due_at=nominal_at)
+
+
+def _has_offset(local: str) -> bool:
+    return datetime.fromisoformat(local).tzinfo is not None
+
+
+async def _read(conn: Connection, tenant_id: UUID, run_id: UUID) -> RunView:
+    row = await store.get_run(conn, tenant_id=tenant_id, run_id=run_id)
+    view = None if row is None else _view(row, conn.now)
+    if view is None:
+        raise _unknown()
+    return view
+
+
+def _view(row: RunRow, now: datetime) -> RunView | None:
+    state = state_of(row, now=now)
+    return None if state is None else RunView(row=row, state=state)
+
+
+def _unknown() -> NotFound:
+    return NotFound("There is no such run.", code="run.unknown")

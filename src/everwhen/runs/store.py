@@ -1,0 +1,249 @@
+"""One function for each statement of `queries.sql`; the names are the statements'."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from psycopg import AsyncConnection
+
+from everwhen.postgres.fetch import execute_count, fetch_all, fetch_one, fetch_optional
+from everwhen.postgres.sql import load
+from everwhen.runs.model import Attempt, KnownRequest, LinedUp, RunEvent, RunRow, ScheduleTarget
+
+_SQL = load("everwhen.runs")
+
+Conn = AsyncConnection[Any]
+
+
+async def ensure_week(conn: Conn, *, instant: datetime) -> bool:
+    """Make the partitions for the week around an instant; return whether they were missing."""
+    return await fetch_one(conn, _SQL["ensure_week"], {"instant": instant}, bool)
+
+
+async def insert_planned(
+    conn: Conn,
+    *,
+    tenant_ids: Sequence[UUID],
+    schedule_uids: Sequence[UUID],
+    run_ids: Sequence[UUID],
+    nominal_ats: Sequence[datetime],
+    due_ats: Sequence[datetime],
+    utc_offsets: Sequence[int],
+    now: datetime,
+) -> int:
+    """Write intended runs, their places in the line and their events; return how many were not there yet."""
+    params = {
+        "tenant_ids": list(tenant_ids),
+        "schedule_uids": list(schedule_uids),
+        "run_ids": list(run_ids),
+        "nominal_ats": list(nominal_ats),
+        "due_ats": list(due_ats),
+        "utc_offsets": list(utc_offsets),
+        "now": now,
+    }
+    return await execute_count(conn, _SQL["insert_planned"], params)
+
+
+async def insert_verdicts(
+    conn: Conn,
+    *,
+    tenant_ids: Sequence[UUID],
+    schedule_uids: Sequence[UUID],
+    run_ids: Sequence[UUID],
+    nominal_ats: Sequence[datetime],
+    utc_offsets: Sequence[int],
+    states: Sequence[str],
+    reasons: Sequence[str],
+    now: datetime,
+) -> int:
+    """Write instants that will not run, each with its verdict and reason; return how many were not there yet."""
+    params = {
+        "tenant_ids": list(tenant_ids),
+        "schedule_uids": list(schedule_uids),
+        "run_ids": list(run_ids),
+        "nominal_ats": list(nominal_ats),
+        "utc_offsets": list(utc_offsets),
+        "states": list(states),
+        "reasons": list(reasons),
+        "now": now,
+    }
+    return await execute_count(conn, _SQL["insert_verdicts"], params)
+
+
+async def insert_spans(
+    conn: Conn,
+    *,
+    tenant_ids: Sequence[UUID],
+    schedule_uids: Sequence[UUID],
+    first_ats: Sequence[datetime],
+    last_ats: Sequence[datetime],
+    instants: Sequence[int],
+    verdicts: Sequence[str],
+    reasons: Sequence[str],
+    now: datetime,
+) -> int:
+    """Write spans of equal verdicts."""
+    params = {
+        "tenant_ids": list(tenant_ids),
+        "schedule_uids": list(schedule_uids),
+        "first_ats": list(first_ats),
+        "last_ats": list(last_ats),
+        "instants": list(instants),
+        "verdicts": list(verdicts),
+        "reasons": list(reasons),
+        "now": now,
+    }
+    return await execute_count(conn, _SQL["insert_spans"], params)
+
+
+async def insert_requested(
+    conn: Conn,
+    *,
+    tenant_id: UUID,
+    run_id: UUID,
+    task: str,
+    schedule_uid: UUID | None,
+    schedule_revision: int | None,
+    priority: int | None,
+    due_at: datetime,
+    input: str,  # noqa: A002  # the column's name
+    now: datetime,
+) -> LinedUp | None:
+    """Write a run that somebody asked for; None when there is no such task. `input` is JSON text."""
+    params = {
+        "tenant_id": tenant_id,
+        "run_id": run_id,
+        "task": task,
+        "schedule_uid": schedule_uid,
+        "schedule_revision": schedule_revision,
+        "priority": priority,
+        "due_at": due_at,
+        "input": input,
+        "now": now,
+    }
+    return await fetch_optional(conn, _SQL["insert_requested"], params, LinedUp)
+
+
+async def insert_idempotency_key(
+    conn: Conn, *, tenant_id: UUID, key: str, fingerprint: bytes, run_id: UUID, now: datetime
+) -> int:
+    """Take the key for this run; 0 when another request has it. Waits for one that is under way."""
+    params = {"tenant_id": tenant_id, "key": key, "fingerprint": fingerprint, "run_id": run_id, "now": now}
+    return await execute_count(conn, _SQL["insert_idempotency_key"], params)
+
+
+async def find_idempotency_key(conn: Conn, *, tenant_id: UUID, key: str) -> KnownRequest | None:
+    """Read what a key stands for."""
+    return await fetch_optional(conn, _SQL["find_idempotency_key"], {"tenant_id": tenant_id, "key": key}, KnownRequest)
+
+
+async def get_run(conn: Conn, *, tenant_id: UUID, run_id: UUID) -> RunRow | None:
+    """Read one run with whatever says where it is."""
+    return await fetch_optional(conn, _SQL["get_run"], {"tenant_id": tenant_id, "run_id": run_id}, RunRow)
+
+
+async def list_runs(
+    conn: Conn, *, tenant_id: UUID, before: UUID, schedule_uid: UUID | None, task: str | None, limit: int
+) -> list[RunRow]:
+    """Up to `limit` runs with ids below `before`, the newest first."""
+    params = {"tenant_id": tenant_id, "before": before, "schedule_uid": schedule_uid, "task": task, "limit": limit}
+    return await fetch_all(conn, _SQL["list_runs"], params, RunRow)
+
+
+async def page_ended(
+    conn: Conn, *, tenant_id: UUID, state: str, before: UUID, schedule_uid: UUID | None, task: str | None, limit: int
+) -> list[UUID]:
+    """Ids of runs that ended in this state."""
+    params = {
+        "tenant_id": tenant_id,
+        "state": state,
+        "before": before,
+        "schedule_uid": schedule_uid,
+        "task": task,
+        "limit": limit,
+    }
+    return await fetch_all(conn, _SQL["page_ended"], params, UUID)
+
+
+async def page_running(
+    conn: Conn, *, tenant_id: UUID, before: UUID, schedule_uid: UUID | None, task: str | None, limit: int
+) -> list[UUID]:
+    """Ids of runs under a lease."""
+    params = {"tenant_id": tenant_id, "before": before, "schedule_uid": schedule_uid, "task": task, "limit": limit}
+    return await fetch_all(conn, _SQL["page_running"], params, UUID)
+
+
+async def page_resting(
+    conn: Conn,
+    *,
+    tenant_id: UUID,
+    before: UUID,
+    due: bool,
+    failed: bool,
+    schedule_uid: UUID | None,
+    task: str | None,
+    now: datetime,
+    limit: int,
+) -> list[UUID]:
+    """Ids of runs in the line: due ones, or those that wait for an instant (`failed`: for their back-off)."""
+    params = {
+        "tenant_id": tenant_id,
+        "before": before,
+        "due": due,
+        "failed": failed,
+        "schedule_uid": schedule_uid,
+        "task": task,
+        "now": now,
+        "limit": limit,
+    }
+    return await fetch_all(conn, _SQL["page_resting"], params, UUID)
+
+
+async def read_runs(conn: Conn, *, tenant_id: UUID, run_ids: Sequence[UUID]) -> list[RunRow]:
+    """Read these runs, the newest first."""
+    return await fetch_all(conn, _SQL["read_runs"], {"tenant_id": tenant_id, "run_ids": list(run_ids)}, RunRow)
+
+
+async def list_attempts(conn: Conn, *, tenant_id: UUID, run_id: UUID) -> list[Attempt]:
+    """Every attempt of a run, the open one last."""
+    return await fetch_all(conn, _SQL["list_attempts"], {"tenant_id": tenant_id, "run_id": run_id}, Attempt)
+
+
+async def list_events(conn: Conn, *, tenant_id: UUID, run_id: UUID, after: int, limit: int) -> list[RunEvent]:
+    """Up to `limit` events of a run after this one, oldest first."""
+    params = {"tenant_id": tenant_id, "run_id": run_id, "after": after, "limit": limit}
+    return await fetch_all(conn, _SQL["list_events"], params, RunEvent)
+
+
+async def withdraw_planned(conn: Conn, *, tenant_id: UUID, schedule_uid: UUID, reason: str, now: datetime) -> int:
+    """Take back what was planned for a schedule after `now`; return how many runs."""
+    params = {"tenant_id": tenant_id, "schedule_uid": schedule_uid, "reason": reason, "now": now}
+    return await execute_count(conn, _SQL["withdraw_planned"], params)
+
+
+async def cancel_waiting(
+    conn: Conn, *, tenant_id: UUID, run_id: UUID, reason: str, detail: str | None, now: datetime
+) -> int:
+    """End a run that is in the line; 0 when it is not there. `detail` is JSON text."""
+    params = {"tenant_id": tenant_id, "run_id": run_id, "reason": reason, "detail": detail, "now": now}
+    return await execute_count(conn, _SQL["cancel_waiting"], params)
+
+
+async def request_cancel(
+    conn: Conn, *, tenant_id: UUID, run_id: UUID, reason: str, detail: str | None, now: datetime
+) -> int:
+    """Ask the holder of a run to stop; 0 when nobody holds it or it was asked before. `detail` is JSON text."""
+    params = {"tenant_id": tenant_id, "run_id": run_id, "reason": reason, "detail": detail, "now": now}
+    return await execute_count(conn, _SQL["request_cancel"], params)
+
+
+async def find_schedule_target(conn: Conn, *, tenant_id: UUID, name: str) -> ScheduleTarget | None:
+    """What a schedule would run."""
+    params = {"tenant_id": tenant_id, "name": name}
+    return await fetch_optional(conn, _SQL["find_schedule_target"], params, ScheduleTarget)
+
+
+async def find_task_queue(conn: Conn, *, tenant_id: UUID, task: str) -> str | None:
+    """The queue of a task; None when there is none of this name."""
+    return await fetch_optional(conn, _SQL["find_task_queue"], {"tenant_id": tenant_id, "task": task}, str)

@@ -1,0 +1,200 @@
+"""A schedule: trigger, policies, target and input. What is computed from it lives in `core`."""
+
+import json
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
+
+from everwhen.core.planning import CatchUp, CatchUpPolicy
+from everwhen.core.triggers import Timing, next_after, parse_fold, parse_gap, parse_trigger, trigger_to_json
+
+PARSED_SPECS = 20_000
+"""How many parsed specs a process remembers: parsing costs more than planning, and specs hardly change."""
+
+
+class ScheduleState(StrEnum):
+    """What a schedule does at present."""
+
+    ACTIVE = "active"
+    PAUSED = "paused"  # intends nothing; its instants are recorded as skipped when it is resumed
+    DELETED = "deleted"  # its row stays for its history's sake, its name is free
+
+
+class RevisionAction(StrEnum):
+    """What made a revision."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+    PAUSED = "paused"
+    RESUMED = "resumed"
+    DELETED = "deleted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """When a schedule fires, and what becomes of instants that passed unseen."""
+
+    timing: Timing
+    catch_up: CatchUp = field(default_factory=CatchUp)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleDraft:
+    """What a caller decides about a schedule. Without a priority the task's holds."""
+
+    name: str
+    task: str
+    spec: Spec
+    input: Any = field(default_factory=dict[str, Any])
+    priority: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """A schedule as it is now. `next_at` is its next fire, None while it has none."""
+
+    uid: UUID
+    name: str
+    state: ScheduleState
+    state_reason: str | None
+    revision: int
+    task: str
+    spec: Spec
+    input: Any
+    priority: int | None
+    created_at: datetime
+    updated_at: datetime
+    decided_until: datetime
+    next_at: datetime | None
+    last_error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleRow:
+    """A schedule and its cursor as they are stored. `next_at` is when the planner looks next."""
+
+    uid: UUID
+    name: str
+    state: str
+    state_reason: str | None
+    revision: int
+    task: str
+    spec: str
+    input: str
+    priority: int | None
+    created_at: datetime
+    updated_at: datetime
+    decided_until: datetime
+    next_at: datetime | None
+    last_error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CursorRow:
+    """A schedule locked for a change, with how far it was decided."""
+
+    tenant_id: UUID
+    uid: UUID
+    name: str
+    state: str
+    revision: int
+    task: str
+    spec: str
+    input: str
+    priority: int | None
+    decided_until: datetime
+    skip_until: datetime | None
+    skip_reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DueSchedule:
+    """A schedule that the planner has locked, with its cursor and how often in a row its planning failed."""
+
+    tenant_id: UUID
+    schedule_uid: UUID
+    revision: int
+    spec: str
+    decided_until: datetime
+    skip_until: datetime | None
+    skip_reason: str | None
+    failures: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """What a schedule became by one change, and who made it."""
+
+    revision: int
+    action: str
+    task: str
+    spec: str
+    input: str
+    priority: int | None
+    changed_by: str
+    reason: str | None
+    changed_at: datetime
+
+
+@lru_cache(maxsize=PARSED_SPECS)
+def parse_spec(text: str) -> Spec:
+    """Read what `spec_to_json` made; raise TriggerError when this version cannot plan by it."""
+    data = json.loads(text)
+    catch_up = data["catch_up"]
+    window = catch_up["window_seconds"]
+    return Spec(
+        timing=Timing(
+            parse_trigger(data["trigger"]), data["timezone"], parse_gap(data["gap"]), parse_fold(data["fold"])
+        ),
+        catch_up=CatchUp(
+            policy=CatchUpPolicy(catch_up["policy"]),
+            grace=timedelta(seconds=catch_up["grace_seconds"]),
+            window=None if window is None else timedelta(seconds=window),
+        ),
+    )
+
+
+def spec_to_json(spec: Spec) -> str:
+    """Return the spec as it is stored."""
+    return json.dumps(spec_to_data(spec))
+
+
+def spec_to_data(spec: Spec) -> dict[str, Any]:
+    """Return the spec as JSON data: the wire's form."""
+    timing, catch_up = spec.timing, spec.catch_up
+    return {
+        "trigger": trigger_to_json(timing.trigger),
+        "timezone": timing.timezone,
+        "gap": timing.gap and timing.gap.value,
+        "fold": timing.fold and timing.fold.value,
+        "catch_up": {
+            "policy": catch_up.policy.value,
+            "grace_seconds": catch_up.grace.total_seconds(),
+            "window_seconds": None if catch_up.window is None else catch_up.window.total_seconds(),
+        },
+    }
+
+
+def schedule_from_row(row: ScheduleRow, *, now: datetime) -> Schedule:
+    """Read a stored schedule as of `now`."""
+    spec = parse_spec(row.spec)
+    active = row.state == ScheduleState.ACTIVE
+    return Schedule(
+        uid=row.uid,
+        name=row.name,
+        state=ScheduleState(row.state),
+        state_reason=row.state_reason,
+        revision=row.revision,
+        task=row.task,
+        spec=spec,
+        input=json.loads(row.input),
+        priority=row.priority,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        decided_until=row.decided_until,
+        next_at=next_after(spec.timing, now) if active else None,
+        last_error=row.last_error,
+    )

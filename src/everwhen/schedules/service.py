@@ -1,0 +1,257 @@
+"""What can be done with schedules.
+
+A change happens in one transaction that holds the schedule's watermark, so the planner is either before it or after it:
+
+1. `planner.settle` decides every instant up to now under the revision that was in force.
+2. Runs planned ahead of now are withdrawn: no worker can have seen them, and the new revision decides their instants
+   anew.
+3. The new revision, its history row and the watermark (decided until now) are written.
+
+A crash before the commit leaves all of it undone; a repeated request then starts from the same place.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from psycopg.errors import ForeignKeyViolation
+
+from everwhen import clock
+from everwhen.core.errors import TriggerError
+from everwhen.core.reasons import Reason
+from everwhen.core.triggers import next_after
+from everwhen.core.zones import FIRST_INSTANT
+from everwhen.errors import Conflict, InvalidInput, NotFound
+from everwhen.postgres.pool import Connection, Database
+from everwhen.runs import service as runs
+from everwhen.schedules import planner, store
+from everwhen.schedules.model import (
+    CursorRow,
+    Revision,
+    RevisionAction,
+    Schedule,
+    ScheduleDraft,
+    ScheduleState,
+    Spec,
+    parse_spec,
+    schedule_from_row,
+    spec_to_json,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Who changes a schedule, and why."""
+
+    by: str
+    reason: str | None = None
+
+
+async def create_schedule(db: Database, *, tenant_id: UUID, draft: ScheduleDraft, change: Change) -> Schedule:
+    """Make a schedule that is decided up to now: its first run is the first instant after it.
+
+    Raises Conflict when the name is taken, InvalidInput when there is no such task, TriggerError when it never fires.
+    """
+    refuse_never(draft.spec)
+    async with db.tenant(tenant_id) as conn:
+        now, uid = conn.now, clock.new_id(conn.now)
+        try:
+            made = await store.insert_schedule(
+                conn,
+                tenant_id=tenant_id,
+                uid=uid,
+                name=draft.name,
+                task=draft.task,
+                spec=spec_to_json(draft.spec),
+                input=json.dumps(draft.input),
+                priority=draft.priority,
+                now=now,
+            )
+        except ForeignKeyViolation as error:
+            raise _unknown_task(draft.task) from error
+        if made is None:
+            raise Conflict(f"A schedule named {draft.name} exists already.", code="schedule.exists")
+        next_at = next_after(draft.spec.timing, now)
+        await store.insert_watermark(conn, tenant_id=tenant_id, uid=uid, decided_until=now, next_at=next_at)
+        await _record(conn, tenant_id, uid, action=RevisionAction.CREATED, change=change)
+        return await _read(conn, tenant_id, draft.name)
+
+
+async def get_schedule(db: Database, *, tenant_id: UUID, name: str) -> Schedule:
+    """Read one schedule; raise NotFound."""
+    async with db.tenant(tenant_id) as conn:
+        return await _read(conn, tenant_id, name)
+
+
+async def list_schedules(db: Database, *, tenant_id: UUID, after: str = "", limit: int) -> list[Schedule]:
+    """Return up to `limit` schedules whose names come after `after`, by name."""
+    async with db.tenant(tenant_id) as conn:
+        rows = await store.list_schedules(conn, tenant_id=tenant_id, after=after, limit=limit)
+    return [schedule_from_row(row, now=conn.now) for row in rows]
+
+
+async def list_revisions(db: Database, *, tenant_id: UUID, name: str, after: int = 0, limit: int) -> list[Revision]:
+    """Return up to `limit` revisions of a schedule after this one, oldest first; raise NotFound."""
+    async with db.tenant(tenant_id) as conn:
+        uid = (await _read(conn, tenant_id, name)).uid
+        return await store.list_revisions(conn, tenant_id=tenant_id, uid=uid, after=after, limit=limit)
+
+
+async def update_schedule(
+    db: Database, *, tenant_id: UUID, name: str, changes: Mapping[str, Any], change: Change
+) -> Schedule:
+    """Make the next revision, with the fields of `ScheduleDraft` that `changes` names.
+
+    Raises NotFound, InvalidInput when there is no such task, TriggerError when it would never fire.
+    """
+    spec: Spec | None = changes.get("spec")
+    if spec is not None:
+        refuse_never(spec)
+    async with db.tenant(tenant_id) as conn:
+        cursor = await _settled(conn, tenant_id, name, Reason.SCHEDULE_CHANGED)
+        task = changes.get("task", cursor.task)
+        try:
+            await store.update_schedule(
+                conn,
+                tenant_id=tenant_id,
+                uid=cursor.uid,
+                revision=cursor.revision,
+                task=task,
+                spec=spec_to_json(spec) if spec else cursor.spec,
+                input=json.dumps(changes["input"]) if "input" in changes else cursor.input,
+                priority=changes.get("priority", cursor.priority),
+                now=conn.now,
+            )
+        except ForeignKeyViolation as error:
+            raise _unknown_task(task) from error
+        await _decide_from_now(conn, cursor, spec or parse_spec(cursor.spec), active=not _is_paused(cursor))
+        await _record(conn, tenant_id, cursor.uid, action=RevisionAction.UPDATED, change=change)
+        return await _read(conn, tenant_id, name)
+
+
+async def pause_schedule(db: Database, *, tenant_id: UUID, name: str, change: Change) -> Schedule:
+    """Stop planning; raise NotFound, and Conflict when it is paused already."""
+    async with db.tenant(tenant_id) as conn:
+        cursor = await _settled(conn, tenant_id, name, Reason.SCHEDULE_PAUSED)
+        if _is_paused(cursor):
+            raise Conflict("The schedule is paused already.", code="schedule.paused")
+        await _set_state(conn, cursor, ScheduleState.PAUSED, change.reason)
+        await _decide_from_now(conn, cursor, parse_spec(cursor.spec), active=False)
+        await _record(conn, tenant_id, cursor.uid, action=RevisionAction.PAUSED, change=change)
+        return await _read(conn, tenant_id, name)
+
+
+async def resume_schedule(db: Database, *, tenant_id: UUID, name: str, change: Change) -> Schedule:
+    """Plan again from now on; raise NotFound, and Conflict when it is not paused.
+
+    The watermark stays where the pause left it, and the planner records the instants in between as skipped.
+    """
+    async with db.tenant(tenant_id) as conn:
+        cursor = await _locked(conn, tenant_id, name)
+        if not _is_paused(cursor):
+            raise Conflict("The schedule is not paused.", code="schedule.not_paused")
+        await _set_state(conn, cursor, ScheduleState.ACTIVE, None)
+        await store.move_watermark(
+            conn,
+            tenant_id=tenant_id,
+            uid=cursor.uid,
+            decided_until=cursor.decided_until,
+            next_at=next_after(parse_spec(cursor.spec).timing, cursor.decided_until),
+            skip_until=conn.now,
+            skip_reason=Reason.SCHEDULE_PAUSED,
+        )
+        await _record(conn, tenant_id, cursor.uid, action=RevisionAction.RESUMED, change=change)
+        return await _read(conn, tenant_id, name)
+
+
+async def delete_schedule(db: Database, *, tenant_id: UUID, name: str, change: Change) -> None:
+    """End a schedule for good; its history stays, its name is free. Raise NotFound."""
+    async with db.tenant(tenant_id) as conn:
+        cursor = await _settled(conn, tenant_id, name, Reason.SCHEDULE_DELETED)
+        await _set_state(conn, cursor, ScheduleState.DELETED, change.reason)
+        await _decide_from_now(conn, cursor, parse_spec(cursor.spec), active=False)
+        await _record(conn, tenant_id, cursor.uid, action=RevisionAction.DELETED, change=change)
+
+
+def refuse_never(spec: Spec) -> None:
+    """Raise TriggerError when there is not one instant, past or future, at which this would fire."""
+    if next_after(spec.timing, FIRST_INSTANT) is None:
+        raise TriggerError("trigger.never", "this trigger never fires under its gap and fold policies", field="trigger")
+
+
+async def _settled(conn: Connection, tenant_id: UUID, name: str, reason: Reason) -> CursorRow:
+    """Lock the schedule, decide what is due under the revision in force, withdraw what was planned ahead."""
+    cursor = await _locked(conn, tenant_id, name)
+    if _is_paused(cursor):  # what the pause left behind so far is skipped, and no revision to come can change that
+        undecided = dataclasses.replace(
+            cursor, state=ScheduleState.ACTIVE, skip_until=conn.now, skip_reason=Reason.SCHEDULE_PAUSED
+        )
+    else:
+        undecided = cursor
+    await planner.settle(conn, undecided, now=conn.now)
+    await runs.withdraw_planned(conn, tenant_id=tenant_id, schedule_uid=cursor.uid, now=conn.now, reason=reason)
+    return cursor
+
+
+async def _decide_from_now(conn: Connection, cursor: CursorRow, spec: Spec, *, active: bool) -> None:
+    await store.move_watermark(
+        conn,
+        tenant_id=cursor.tenant_id,
+        uid=cursor.uid,
+        decided_until=conn.now,
+        next_at=next_after(spec.timing, conn.now) if active else None,
+        skip_until=None,
+        skip_reason=None,
+    )
+
+
+async def _set_state(conn: Connection, cursor: CursorRow, state: ScheduleState, reason: str | None) -> None:
+    await store.set_state(
+        conn,
+        tenant_id=cursor.tenant_id,
+        uid=cursor.uid,
+        revision=cursor.revision,
+        state=state,
+        reason=reason,
+        now=conn.now,
+    )
+
+
+async def _record(conn: Connection, tenant_id: UUID, uid: UUID, *, action: RevisionAction, change: Change) -> None:
+    await store.insert_revision(
+        conn,
+        tenant_id=tenant_id,
+        uid=uid,
+        action=action,
+        changed_by=change.by,
+        reason=change.reason,
+        now=conn.now,
+    )
+
+
+async def _locked(conn: Connection, tenant_id: UUID, name: str) -> CursorRow:
+    cursor = await store.lock_cursor(conn, tenant_id=tenant_id, name=name)
+    if cursor is None:
+        raise _unknown()
+    return cursor
+
+
+async def _read(conn: Connection, tenant_id: UUID, name: str) -> Schedule:
+    row = await store.get_schedule(conn, tenant_id=tenant_id, name=name)
+    if row is None:
+        raise _unknown()
+    return schedule_from_row(row, now=conn.now)
+
+
+def _is_paused(cursor: CursorRow) -> bool:
+    return cursor.state == ScheduleState.PAUSED
+
+
+def _unknown() -> NotFound:
+    return NotFound("There is no schedule of this name.", code="schedule.unknown")
+
+
+def _unknown_task(task: str) -> InvalidInput:
+    return InvalidInput.at("/task", f"There is no task named {task}: create it first.", code="task.unknown")

@@ -1,0 +1,186 @@
+"""One function for each statement of `queries.sql`; the names are the statements'."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from psycopg import AsyncConnection
+
+from everwhen.postgres.fetch import execute_count, fetch_all, fetch_optional
+from everwhen.postgres.sql import load
+from everwhen.schedules.model import CursorRow, DueSchedule, Revision, ScheduleRow
+
+_SQL = load("everwhen.schedules")
+
+Conn = AsyncConnection[Any]
+
+
+async def insert_schedule(
+    conn: Conn,
+    *,
+    tenant_id: UUID,
+    uid: UUID,
+    name: str,
+    task: str,
+    spec: str,
+    input: str,  # noqa: A002  # the column's name
+    priority: int | None,
+    now: datetime,
+) -> UUID | None:
+    """Return None when the name is taken. `spec` and `input` are JSON text."""
+    params = {
+        "tenant_id": tenant_id,
+        "uid": uid,
+        "name": name,
+        "task": task,
+        "spec": spec,
+        "input": input,
+        "priority": priority,
+        "now": now,
+    }
+    return await fetch_optional(conn, _SQL["insert_schedule"], params, UUID)
+
+
+async def insert_revision(
+    conn: Conn, *, tenant_id: UUID, uid: UUID, action: str, changed_by: str, reason: str | None, now: datetime
+) -> int:
+    """Record what the schedule has become."""
+    params = {
+        "tenant_id": tenant_id,
+        "uid": uid,
+        "action": action,
+        "changed_by": changed_by,
+        "reason": reason,
+        "now": now,
+    }
+    return await execute_count(conn, _SQL["insert_revision"], params)
+
+
+async def insert_watermark(
+    conn: Conn, *, tenant_id: UUID, uid: UUID, decided_until: datetime, next_at: datetime | None
+) -> int:
+    """Give a new schedule its cursor."""
+    params = {"tenant_id": tenant_id, "uid": uid, "decided_until": decided_until, "next_at": next_at}
+    return await execute_count(conn, _SQL["insert_watermark"], params)
+
+
+async def get_schedule(conn: Conn, *, tenant_id: UUID, name: str) -> ScheduleRow | None:
+    """Read one schedule that is not deleted."""
+    return await fetch_optional(conn, _SQL["get_schedule"], {"tenant_id": tenant_id, "name": name}, ScheduleRow)
+
+
+async def list_schedules(conn: Conn, *, tenant_id: UUID, after: str, limit: int) -> list[ScheduleRow]:
+    """Up to `limit` schedules that are not deleted and whose names come after `after`, by name."""
+    params = {"tenant_id": tenant_id, "after": after, "limit": limit}
+    return await fetch_all(conn, _SQL["list_schedules"], params, ScheduleRow)
+
+
+async def list_revisions(conn: Conn, *, tenant_id: UUID, uid: UUID, after: int, limit: int) -> list[Revision]:
+    """Up to `limit` revisions after this one, oldest first."""
+    params = {"tenant_id": tenant_id, "uid": uid, "after": after, "limit": limit}
+    return await fetch_all(conn, _SQL["list_revisions"], params, Revision)
+
+
+async def lock_cursor(conn: Conn, *, tenant_id: UUID, name: str) -> CursorRow | None:
+    """Lock a schedule and its watermark for a change."""
+    return await fetch_optional(conn, _SQL["lock_cursor"], {"tenant_id": tenant_id, "name": name}, CursorRow)
+
+
+async def update_schedule(
+    conn: Conn,
+    *,
+    tenant_id: UUID,
+    uid: UUID,
+    revision: int,
+    task: str,
+    spec: str,
+    input: str,  # noqa: A002  # the column's name
+    priority: int | None,
+    now: datetime,
+) -> int:
+    """Replace the definition of this revision by the next one; 0 when the revision has moved on."""
+    params = {
+        "tenant_id": tenant_id,
+        "uid": uid,
+        "revision": revision,
+        "task": task,
+        "spec": spec,
+        "input": input,
+        "priority": priority,
+        "now": now,
+    }
+    return await execute_count(conn, _SQL["update_schedule"], params)
+
+
+async def set_state(
+    conn: Conn, *, tenant_id: UUID, uid: UUID, revision: int, state: str, reason: str | None, now: datetime
+) -> int:
+    """Pause, resume or delete this revision, which makes the next one; 0 when the revision has moved on."""
+    params = {
+        "tenant_id": tenant_id,
+        "uid": uid,
+        "revision": revision,
+        "state": state,
+        "reason": reason,
+        "now": now,
+    }
+    return await execute_count(conn, _SQL["set_state"], params)
+
+
+async def move_watermark(
+    conn: Conn,
+    *,
+    tenant_id: UUID,
+    uid: UUID,
+    decided_until: datetime,
+    next_at: datetime | None,
+    skip_until: datetime | None,
+    skip_reason: str | None,
+) -> int:
+    """Set the cursor after a change of the schedule."""
+    params = {
+        "tenant_id": tenant_id,
+        "uid": uid,
+        "decided_until": decided_until,
+        "next_at": next_at,
+        "skip_until": skip_until,
+        "skip_reason": skip_reason,
+    }
+    return await execute_count(conn, _SQL["move_watermark"], params)
+
+
+async def lock_due(conn: Conn, *, horizon: datetime, limit: int) -> list[DueSchedule]:
+    """Lock up to `limit` schedules whose next instant lies before `horizon`, passing over those being planned."""
+    return await fetch_all(conn, _SQL["lock_due"], {"horizon": horizon, "limit": limit}, DueSchedule)
+
+
+async def next_due(conn: Conn) -> datetime | None:
+    """Return the earliest instant that is not decided yet, over all tenants."""
+    return await fetch_optional(conn, _SQL["next_due"], {}, datetime)
+
+
+async def advance_watermarks(
+    conn: Conn,
+    *,
+    tenant_ids: Sequence[UUID],
+    uids: Sequence[UUID],
+    old: Sequence[datetime],
+    new: Sequence[datetime],
+    next: Sequence[datetime | None],  # noqa: A002  # the statement's word
+) -> int:
+    """Move watermarks forward; return how many were still where the plan started."""
+    params = {
+        "tenant_ids": list(tenant_ids),
+        "uids": list(uids),
+        "old": list(old),
+        "new": list(new),
+        "next": list(next),
+    }
+    return await execute_count(conn, _SQL["advance_watermarks"], params)
+
+
+async def put_off(conn: Conn, *, tenant_id: UUID, uid: UUID, next_at: datetime, error: str) -> int:
+    """Put off a schedule that could not be planned, with the error."""
+    params = {"tenant_id": tenant_id, "uid": uid, "next_at": next_at, "error": error}
+    return await execute_count(conn, _SQL["put_off"], params)

@@ -1,0 +1,84 @@
+"""A task: what is to be done, by the name that a fleet of workers knows, with its queue and policies."""
+
+import json
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from everwhen.core.retry import Jitter, RetryPolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A task as it is now. A change holds for runs that are planned, and attempts that fail, from then on."""
+
+    name: str
+    queue: str
+    priority: int
+    retry: RetryPolicy
+    timeout_seconds: float | None
+    start_deadline_seconds: float | None
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskDraft:
+    """What a caller decides about a task. Priority 0 goes first, 9 last."""
+
+    name: str
+    queue: str = "default"
+    priority: int = 5
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    timeout_seconds: float | None = None
+    start_deadline_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRow:
+    """A task as it is stored."""
+
+    name: str
+    queue: str
+    priority: int
+    retry: str
+    timeout_seconds: float | None
+    start_deadline_seconds: float | None
+    created_at: datetime
+    updated_at: datetime
+
+
+def retry_to_json(policy: RetryPolicy) -> dict[str, Any]:
+    """Return the policy as it stands in the database and on the wire."""
+    return {
+        "max_attempts": policy.max_attempts,
+        "base_seconds": policy.base.total_seconds(),
+        "factor": policy.factor,
+        "cap_seconds": policy.cap.total_seconds(),
+        "jitter": policy.jitter.value,
+    }
+
+
+def retry_from_json(data: dict[str, Any]) -> RetryPolicy:
+    """Read what `retry_to_json` made; raise ValueError when the numbers do not fit together."""
+    return RetryPolicy(
+        max_attempts=data["max_attempts"],
+        base=timedelta(seconds=data["base_seconds"]),
+        factor=data["factor"],
+        cap=timedelta(seconds=data["cap_seconds"]),
+        jitter=Jitter(data["jitter"]),
+    )
+
+
+def task_from_row(row: TaskRow) -> Task:
+    """Read a stored task."""
+    return Task(
+        name=row.name,
+        queue=row.queue,
+        priority=row.priority,
+        retry=retry_from_json(json.loads(row.retry)),
+        timeout_seconds=row.timeout_seconds,
+        start_deadline_seconds=row.start_deadline_seconds,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )

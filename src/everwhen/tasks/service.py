@@ -1,0 +1,79 @@
+"""What can be done with tasks. A change holds for what is planned, and for attempts that fail, from then on."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from everwhen.errors import Conflict, InvalidInput, NotFound
+from everwhen.postgres.pool import Database
+from everwhen.tasks import store
+from everwhen.tasks.model import Task, TaskDraft, retry_from_json, retry_to_json, task_from_row
+
+_RETRY = "retry"
+
+
+async def create_task(db: Database, *, tenant_id: UUID, draft: TaskDraft) -> Task:
+    """Make a task and its line at the queue; raise Conflict when the name is taken."""
+    async with db.tenant(tenant_id) as conn:
+        await store.open_lane(conn, tenant_id=tenant_id, queue=draft.queue)
+        row = await store.insert_task(
+            conn,
+            tenant_id=tenant_id,
+            name=draft.name,
+            queue=draft.queue,
+            priority=draft.priority,
+            retry=json.dumps(retry_to_json(draft.retry)),
+            timeout_seconds=draft.timeout_seconds,
+            start_deadline_seconds=draft.start_deadline_seconds,
+            now=conn.now,
+        )
+        if row is None:
+            raise Conflict(f"A task named {draft.name} exists already.", code="task.exists")
+        return task_from_row(row)
+
+
+async def get_task(db: Database, *, tenant_id: UUID, name: str) -> Task:
+    """Read one task; raise NotFound."""
+    async with db.tenant(tenant_id) as conn:
+        row = await store.get_task(conn, tenant_id=tenant_id, name=name)
+    if row is None:
+        raise _unknown()
+    return task_from_row(row)
+
+
+async def list_tasks(db: Database, *, tenant_id: UUID, after: str = "", limit: int) -> list[Task]:
+    """Return up to `limit` tasks whose names come after `after`, by name."""
+    async with db.tenant(tenant_id) as conn:
+        rows = await store.list_tasks(conn, tenant_id=tenant_id, after=after, limit=limit)
+    return [task_from_row(row) for row in rows]
+
+
+async def update_task(db: Database, *, tenant_id: UUID, name: str, changes: Mapping[str, Any]) -> Task:
+    """Change the fields of `TaskDraft` that `changes` names; those of `retry` are merged one by one.
+
+    Runs that wait already stay in their queue. Raises NotFound, and InvalidInput when the merged retry policy does not
+    fit together.
+    """
+    async with db.tenant(tenant_id) as conn:
+        row = await store.lock_task(conn, tenant_id=tenant_id, name=name)
+        if row is None:
+            raise _unknown()
+        kept = {key: getattr(row, key) for key in ("queue", "priority", "timeout_seconds", "start_deadline_seconds")}
+        after = kept | {key: value for key, value in changes.items() if key != _RETRY}
+        retry = _merged_retry(json.loads(row.retry), changes.get(_RETRY) or {})
+        await store.open_lane(conn, tenant_id=tenant_id, queue=after["queue"])
+        row = await store.update_task(conn, tenant_id=tenant_id, name=name, retry=retry, now=conn.now, **after)
+        assert row is not None  # it is locked
+        return task_from_row(row)
+
+
+def _merged_retry(stored: dict[str, Any], changes: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(retry_to_json(retry_from_json(stored | dict(changes))))
+    except ValueError as error:
+        raise InvalidInput.at("/retry", str(error), code="task.retry.invalid") from error
+
+
+def _unknown() -> NotFound:
+    return NotFound("There is no task of this name.", code="task.unknown")

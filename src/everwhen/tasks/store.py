@@ -1,0 +1,88 @@
+"""One function for each statement of `queries.sql`; the names are the statements'."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from psycopg import AsyncConnection
+
+from everwhen.postgres.fetch import execute_count, fetch_all, fetch_optional
+from everwhen.postgres.sql import load
+from everwhen.tasks.model import TaskRow
+
+_SQL = load("everwhen.tasks")
+
+Conn = AsyncConnection[Any]
+
+
+async def insert_task(
+    conn: Conn,
+    *,
+    tenant_id: UUID,
+    name: str,
+    queue: str,
+    priority: int,
+    retry: str,
+    timeout_seconds: float | None,
+    start_deadline_seconds: float | None,
+    now: datetime,
+) -> TaskRow | None:
+    """Return None when the name is taken. `retry` is JSON text."""
+    params = {
+        "tenant_id": tenant_id,
+        "name": name,
+        "queue": queue,
+        "priority": priority,
+        "retry": retry,
+        "timeout_seconds": timeout_seconds,
+        "start_deadline_seconds": start_deadline_seconds,
+        "now": now,
+    }
+    return await fetch_optional(conn, _SQL["insert_task"], params, TaskRow)
+
+
+async def open_lane(conn: Conn, *, tenant_id: UUID, queue: str) -> int:
+    """Make this tenant's line at the queue, if it is not there."""
+    return await execute_count(conn, _SQL["open_lane"], {"tenant_id": tenant_id, "queue": queue})
+
+
+async def update_task(
+    conn: Conn,
+    *,
+    tenant_id: UUID,
+    name: str,
+    queue: str,
+    priority: int,
+    retry: str,
+    timeout_seconds: float | None,
+    start_deadline_seconds: float | None,
+    now: datetime,
+) -> TaskRow | None:
+    """Return None when there is no such task. `retry` is JSON text."""
+    params = {
+        "tenant_id": tenant_id,
+        "name": name,
+        "queue": queue,
+        "priority": priority,
+        "retry": retry,
+        "timeout_seconds": timeout_seconds,
+        "start_deadline_seconds": start_deadline_seconds,
+        "now": now,
+    }
+    return await fetch_optional(conn, _SQL["update_task"], params, TaskRow)
+
+
+async def get_task(conn: Conn, *, tenant_id: UUID, name: str) -> TaskRow | None:
+    """Read one task."""
+    return await fetch_optional(conn, _SQL["get_task"], {"tenant_id": tenant_id, "name": name}, TaskRow)
+
+
+async def lock_task(conn: Conn, *, tenant_id: UUID, name: str) -> TaskRow | None:
+    """Read one task and keep other changes away until the transaction ends."""
+    return await fetch_optional(conn, _SQL["lock_task"], {"tenant_id": tenant_id, "name": name}, TaskRow)
+
+
+async def list_tasks(conn: Conn, *, tenant_id: UUID, after: str, limit: int) -> list[TaskRow]:
+    """Up to `limit` tasks whose names come after `after`, by name."""
+    params = {"tenant_id": tenant_id, "after": after, "limit": limit}
+    return await fetch_all(conn, _SQL["list_tasks"], params, TaskRow)

@@ -1,0 +1,44 @@
+"""What can be done with tenants. Creating and listing them is for the platform; a tenant may look at itself."""
+
+from uuid import UUID
+
+from everwhen import clock
+from everwhen.errors import Conflict, NotFound
+from everwhen.postgres.pool import Database
+from everwhen.tenants import store
+from everwhen.tenants.model import Tenant
+
+# One text for "there is none" and "it is not yours": telling them apart would tell who the neighbours are.
+NO_SUCH_TENANT = "There is no tenant of this name, or the token is not for it."
+
+
+async def create_tenant(db: Database, *, name: str) -> Tenant:
+    """Make a tenant; raise Conflict when the name is taken."""
+    async with db.system() as conn:
+        made = await store.insert_tenant(conn, tenant_id=clock.new_id(conn.now), name=name, now=conn.now)
+    if made is None:
+        raise Conflict(f"A tenant named {name} exists already.", code="tenant.exists")
+    return made
+
+
+async def list_tenants(db: Database, *, after: str = "", limit: int) -> list[Tenant]:
+    """Return up to `limit` tenants whose names come after `after`."""
+    async with db.system() as conn:
+        return await store.list_tenants(conn, after=after, limit=limit)
+
+
+async def find_tenant(db: Database, *, name: str, bound_to: UUID | None) -> Tenant:
+    """Return the tenant of this name for a caller who is bound to one tenant (its id), or to none.
+
+    Raises NotFound when there is no such tenant or the caller is bound to another. Only the caller's own row is ever
+    looked at, so neither the answer nor its timing depends on what else exists.
+    """
+    if bound_to is None:
+        async with db.system() as conn:
+            found = await store.find_tenant(conn, name=name)
+    else:
+        async with db.tenant(bound_to) as conn:
+            found = await store.get_tenant(conn, tenant_id=bound_to)
+    if found is None or found.name != name:
+        raise NotFound(NO_SUCH_TENANT, code="tenant.unknown")
+    return found
