@@ -15,9 +15,11 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 from uuid import UUID
 
 import msgspec
+import psycopg
 
 from everwhen.core import lanes as fairness
 from everwhen.core.lanes import Lane, Share
@@ -27,10 +29,13 @@ from everwhen.dispatch import reports, store
 from everwhen.dispatch.model import DEADLINE_GRACE_SECONDS, HeldLease, LaneRow, Lease, Renewal
 from everwhen.dispatch.reports import Closing
 from everwhen.postgres.pool import Connection, Database
-from everwhen.worker.protocol import Report, ReportResult
+from everwhen.worker.protocol import Report, ReportResult, RunError
 
-MOST_LANES = 64
+MOST_LANES: Final = 64
 """How many tenants' lanes one claim at a shared queue locks at most."""
+
+UNSTORABLE: Final = (psycopg.DataError, psycopg.errors.ProgramLimitExceeded, psycopg.errors.StatementTooComplex)
+"""What PostgreSQL says of JSON that it cannot hold: NUL, lone surrogates, numbers without end, depth without end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,34 +50,64 @@ class Claim:
     lease_seconds: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """The leases of a claim, as of `now` by the database; without any, when the next run of its lines becomes due."""
+
+    leases: list[Lease]
+    now: datetime
+    next_due: datetime | None = None
+
+
 class Dispatch:
-    """The use-cases of the hot path. Every method is one transaction."""
+    """The use-cases of the hot path. Every method is one transaction, as a rule."""
 
     def __init__(self, database: Database, *, jitter: Callable[[], float]) -> None:
         self._database = database
         self._jitter = jitter
 
-    async def claim(self, claim: Claim, *, now: datetime | None = None) -> list[Lease]:
-        """Lease up to `limit` due runs; an empty list is an ordinary answer."""
+    async def claim(self, claim: Claim, *, now: datetime | None = None) -> Grant:
+        """Lease up to `limit` due runs; no lease is an ordinary answer."""
         async with self._transaction(claim.tenant_id) as conn:
             now = now or conn.now
             shares = await _shares(conn, claim, now=now)
-            if not shares:
-                return []
-            leases = await _take(conn, claim, shares, now=now)
+            leases = await _take(conn, claim, shares, now=now) if shares else []
             if leases and claim.tenant_id is None:
                 await _charge(conn, shares, leases)
-            return leases
-
-    async def next_due(self, tenant_id: UUID, queues: Sequence[str]) -> tuple[datetime, datetime | None]:
-        """Return the database's now, and when the next run of these lines becomes due."""
-        async with self._database.tenant(tenant_id) as conn:
-            return conn.now, await store.next_due(conn, tenant_id=tenant_id, queues=queues, now=conn.now)
+            if leases or claim.tenant_id is None:
+                return Grant(leases=leases, now=now)
+            next_due = await store.next_due(conn, tenant_id=claim.tenant_id, queues=claim.queues, now=now)
+            return Grant(leases=[], now=now, next_due=next_due)
 
     async def renew(
         self, tenant_id: UUID | None, leases: Sequence[tuple[UUID, UUID, int, str | None]], *, lease_seconds: float
     ) -> dict[UUID, Renewal]:
         """Renew leases given as (tenant, run, token, details); one that is not in the answer is lost."""
+        try:
+            return await self._renew(tenant_id, leases, lease_seconds=lease_seconds)
+        except UNSTORABLE:  # details are for people; the lease is what counts
+            bare = [(tenant, run, token, None) for tenant, run, token, _ in leases]
+            return await self._renew(tenant_id, bare, lease_seconds=lease_seconds)
+
+    async def complete(
+        self, tenant_id: UUID | None, worker: str, batch: Sequence[Report], *, now: datetime | None = None
+    ) -> list[ReportResult]:
+        """Take a batch of reports: decide each, write all, refuse the stale ones. The answers keep the order.
+
+        A payload that the database cannot hold is set aside, with a word in its place, and holds nobody else up.
+        """
+        try:
+            return await self._complete(tenant_id, worker, batch, now=now)
+        except UNSTORABLE as error:
+            if len(batch) == 1:
+                return await self._complete(tenant_id, worker, [_without_payload(batch[0], error)], now=now)
+        half = len(batch) // 2
+        first = await self.complete(tenant_id, worker, batch[:half], now=now)
+        return first + await self.complete(tenant_id, worker, batch[half:], now=now)
+
+    async def _renew(
+        self, tenant_id: UUID | None, leases: Sequence[tuple[UUID, UUID, int, str | None]], *, lease_seconds: float
+    ) -> dict[UUID, Renewal]:
         async with self._transaction(tenant_id) as conn:
             renewals = await store.renew_leases(
                 conn,
@@ -86,10 +121,9 @@ class Dispatch:
             )
         return {renewal.run_id: renewal for renewal in renewals}
 
-    async def complete(
-        self, tenant_id: UUID | None, worker: str, batch: Sequence[Report], *, now: datetime | None = None
+    async def _complete(
+        self, tenant_id: UUID | None, worker: str, batch: Sequence[Report], *, now: datetime | None
     ) -> list[ReportResult]:
-        """Take a batch of reports: decide each, write all, refuse the stale ones. The answers keep the order."""
         async with self._transaction(tenant_id) as conn:
             now = now or conn.now
             tenant_ids, run_ids = reports.keys(batch)
@@ -189,6 +223,11 @@ async def close(conn: Connection, closings: Sequence[Closing], *, now: datetime)
         return set()
     closed = await store.close_attempts(conn, now=now, **reports.columns(closings))
     return {(key.tenant_id, key.run_id) for key in closed}
+
+
+def _without_payload(report: Report, error: psycopg.Error) -> Report:
+    note = RunError(type="UnstorablePayload", message=f"the payload was set aside: {str(error).splitlines()[0]}")
+    return msgspec.structs.replace(report, result=None, error=note)
 
 
 def _was_closed(decision: Closing | Refused, closed: set[tuple[UUID, UUID]]) -> bool:

@@ -43,7 +43,7 @@ async def count_in_flight(conn: Conn, *, tenant_ids: Sequence[UUID], queues: Seq
     return await fetch_all(conn, _SQL["count_in_flight"], params, InFlight)
 
 
-async def claim_runs(  # noqa: PLR0913  # the statement's parameters
+async def claim_runs(
     conn: Conn,
     *,
     tenant_ids: Sequence[UUID],
@@ -85,7 +85,7 @@ async def next_due(conn: Conn, *, tenant_id: UUID, queues: Sequence[str], now: d
     return await fetch_optional(conn, _SQL["next_due"], params, datetime)
 
 
-async def renew_leases(  # noqa: PLR0913  # the statement's parameters
+async def renew_leases(
     conn: Conn,
     *,
     tenant_ids: Sequence[UUID],
@@ -120,7 +120,7 @@ async def lock_expired_leases(conn: Conn, *, now: datetime, limit: int) -> list[
     return await fetch_all(conn, _SQL["lock_expired_leases"], {"now": now, "limit": limit}, ExpiredLease)
 
 
-async def close_attempts(  # noqa: PLR0913  # the statement's parameters, one array for each column
+async def close_attempts(
     conn: Conn,
     *,
     tenant_ids: Sequence[UUID],

@@ -1,0 +1,231 @@
+"""The worker API: claim, heartbeat, complete. Plain routes and msgspec, since every run passes through here twice.
+
+A batch is one request, one transaction, and no model is built for a row. The wire is `everwhen.worker.protocol`.
+"""
+
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+from uuid import UUID
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from everwhen.dispatch.lines import Lines
+from everwhen.dispatch.model import Lease, Renewal
+from everwhen.dispatch.reports import parse_token
+from everwhen.dispatch.service import Claim, Dispatch
+from everwhen.errors import EverwhenError, Forbidden, InvalidInput, TooLarge
+from everwhen.http.auth import Principal
+from everwhen.worker.protocol import (
+    ClaimedRun,
+    ClaimRequest,
+    ClaimResponse,
+    CompleteRequest,
+    CompleteResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    HeldLease,
+    LeaseResult,
+    Report,
+)
+
+MOST_RUNS: Final = 1_000
+MOST_QUEUES: Final = 64
+MOST_TASKS: Final = 1_000
+MOST_NAME: Final = 200
+MOST_PAYLOAD_BYTES: Final = 65_536
+MOST_ERROR_CHARACTERS: Final = 32_768
+BODY_FACTOR: Final = 8
+"""A worker's batch may be this many times as large as a control request."""
+
+Message = TypeVar("Message", bound=msgspec.Struct)
+Handler = Callable[["Request", Principal], Awaitable[msgspec.Struct]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerLimits:
+    """What a worker may ask for at most."""
+
+    lease_seconds: float
+    wait_seconds: float
+    body_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerApi:
+    """The three routes. `authenticate` answers who a request is from; `problem` turns an error into an answer."""
+
+    dispatch: Dispatch
+    lines: Lines
+    limits: WorkerLimits
+    authenticate: Callable[[Request], Principal]
+    problem: Callable[[Request, EverwhenError], Response]
+
+    def routes(self) -> list[Route]:
+        """Return the routes to add to the application."""
+        handlers: dict[str, Handler] = {"claim": self.claim, "heartbeat": self.heartbeat, "complete": self.complete}
+        return [
+            Route(f"/v1/worker/{name}", self._endpoint(handler), methods=["POST"], name=f"worker.{name}")
+            for name, handler in handlers.items()
+        ]
+
+    async def claim(self, request: Request, principal: Principal) -> ClaimResponse:
+        """Lease due runs, waiting for the first one if asked to."""
+        wanted = await self._read(request, ClaimRequest)
+        claim = _claim(wanted, principal, most_lease_seconds=self.limits.lease_seconds)
+        wait = min(max(wanted.wait_seconds, 0.0), self.limits.wait_seconds)
+
+        async def still_there() -> bool:
+            return not await request.is_disconnected()
+
+        grant = await self.lines.take(claim, wait_seconds=wait, still_there=still_there)
+        return ClaimResponse(runs=[_claimed(lease) for lease in grant.leases], server_time=grant.now)
+
+    async def heartbeat(self, request: Request, principal: Principal) -> HeartbeatResponse:
+        """Renew leases, and tell which runs shall stop."""
+        beat = await self._read(request, HeartbeatRequest)
+        _check_batch(len(beat.leases), "/leases")
+        seconds = _lease_seconds(beat.lease_seconds, most=self.limits.lease_seconds)
+        mine = [lease for lease in beat.leases if _is_mine(lease.tenant_id, principal)]
+        renewed = await self.dispatch.renew(
+            principal.tenant_id, [_renewal(lease) for lease in mine], lease_seconds=seconds
+        )
+        return HeartbeatResponse(results=[_lease_result(lease, renewed.get(lease.run_id)) for lease in beat.leases])
+
+    async def complete(self, request: Request, principal: Principal) -> CompleteResponse:
+        """Take reports; a stale one is refused, recorded, and says so."""
+        done = await self._read(request, CompleteRequest)
+        _check_batch(len(done.reports), "/reports")
+        _check_name(done.worker, "/worker")
+        for index, report in enumerate(done.reports):
+            _check_report(report, principal, f"/reports/{index}")
+        results = await self.dispatch.complete(principal.tenant_id, done.worker, done.reports)
+        return CompleteResponse(results=results)
+
+    def _endpoint(self, handler: Handler) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        async def endpoint(request: Request) -> Response:
+            try:
+                principal = self.authenticate(request)
+                if not principal.roles & {"worker", "platform"}:
+                    raise Forbidden("this needs a token with the role worker")
+                return _json(await handler(request, principal))
+            except EverwhenError as error:
+                return self.problem(request, error)
+            except ClientDisconnect:
+                return Response(status_code=499)
+
+        return endpoint
+
+    async def _read(self, request: Request, message: type[Message]) -> Message:
+        body = bytearray()
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > self.limits.body_bytes:
+                raise TooLarge(f"the body is larger than {self.limits.body_bytes} bytes; send smaller batches")
+        try:
+            return msgspec.json.decode(body, type=message)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InvalidInput(f"the body is not a valid request: {error}", code="body.invalid") from error
+
+
+def _json(message: msgspec.Struct) -> Response:
+    return Response(msgspec.json.encode(message), media_type="application/json")
+
+
+def _claim(wanted: ClaimRequest, principal: Principal, *, most_lease_seconds: float) -> Claim:
+    if not 1 <= wanted.limit <= MOST_RUNS:
+        raise InvalidInput.at("/limit", f"limit is {wanted.limit}; it must lie between 1 and {MOST_RUNS}")
+    if not 1 <= len(wanted.queues) <= MOST_QUEUES:
+        raise InvalidInput.at("/queues", f"name between 1 and {MOST_QUEUES} queues")
+    if wanted.tasks is not None and len(wanted.tasks) > MOST_TASKS:
+        raise InvalidInput.at("/tasks", f"name at most {MOST_TASKS} tasks")
+    for name in (wanted.worker, *wanted.queues, *(wanted.tasks or ())):
+        _check_name(name, "/worker" if name is wanted.worker else "/queues")
+    allowed = principal.queues
+    if principal.tenant_id is None and allowed is None:
+        raise Forbidden("a worker of the platform needs a token that names its queues")
+    if allowed is not None and (foreign := set(wanted.queues) - set(allowed)):
+        raise Forbidden(f"the token does not allow the queue {min(foreign)}")
+    return Claim(
+        tenant_id=principal.tenant_id,
+        queues=tuple(dict.fromkeys(wanted.queues)),
+        tasks=None if wanted.tasks is None else tuple(wanted.tasks),
+        worker=wanted.worker,
+        limit=wanted.limit,
+        lease_seconds=_lease_seconds(wanted.lease_seconds, most=most_lease_seconds),
+    )
+
+
+def _lease_seconds(seconds: float, *, most: float) -> float:
+    if not 1.0 <= seconds <= most:
+        raise InvalidInput.at("/lease_seconds", f"lease_seconds must lie between 1 and {most:g}")
+    return seconds
+
+
+def _check_batch(size: int, pointer: str) -> None:
+    if size > MOST_RUNS:
+        raise InvalidInput.at(pointer, f"{size} in one batch; send at most {MOST_RUNS}")
+
+
+def _check_name(name: str, pointer: str) -> None:
+    if not 1 <= len(name) <= MOST_NAME or not name.isprintable():
+        raise InvalidInput.at(pointer, f"a name has between 1 and {MOST_NAME} printable characters")
+
+
+def _check_report(report: Report, principal: Principal, pointer: str) -> None:
+    if not _is_mine(report.tenant_id, principal):
+        raise InvalidInput.at(f"{pointer}/tenant_id", "the token is not for this tenant")
+    if report.result is not None and len(bytes(report.result)) > MOST_PAYLOAD_BYTES:
+        raise InvalidInput.at(f"{pointer}/result", f"a result has at most {MOST_PAYLOAD_BYTES} bytes")
+    error = report.error
+    if error and len(error.type) + len(error.message) + len(error.traceback or "") > MOST_ERROR_CHARACTERS:
+        raise InvalidInput.at(f"{pointer}/error", f"an error has at most {MOST_ERROR_CHARACTERS} characters")
+    after = report.retry_after_seconds
+    if after is not None and not 0.0 <= after <= 604_800.0:
+        raise InvalidInput.at(f"{pointer}/retry_after_seconds", "must lie between 0 and 604800")
+
+
+def _is_mine(tenant_id: UUID, principal: Principal) -> bool:
+    return principal.tenant_id is None or principal.tenant_id == tenant_id
+
+
+def _claimed(lease: Lease) -> ClaimedRun:
+    return ClaimedRun(
+        tenant_id=lease.tenant_id,
+        run_id=lease.run_id,
+        task=lease.task,
+        queue=lease.queue,
+        priority=lease.priority,
+        attempt=lease.attempt,
+        max_attempts=lease.max_attempts,
+        lease_token=str(lease.lease_token),
+        lease_until=lease.lease_until,
+        claimed_at=lease.claimed_at,
+        deadline_at=lease.deadline_at,
+        nominal_at=lease.nominal_at,
+        due_at=lease.due_at,
+        schedule=lease.schedule,
+        input=msgspec.Raw(lease.input),
+    )
+
+
+def _renewal(lease: HeldLease) -> tuple[UUID, UUID, int, str | None]:
+    details = None if lease.details is None else bytes(lease.details)
+    if details is not None and len(details) > MOST_PAYLOAD_BYTES:
+        raise InvalidInput.at("/leases", f"details have at most {MOST_PAYLOAD_BYTES} bytes")
+    text = None if details is None else details.decode()
+    return lease.tenant_id, lease.run_id, parse_token(lease.lease_token), text
+
+
+def _lease_result(lease: HeldLease, renewed: Renewal | None) -> LeaseResult:
+    if renewed is None:
+        return LeaseResult(run_id=lease.run_id, status="lost")
+    return LeaseResult(
+        run_id=lease.run_id,
+        status="held",
+        lease_until=renewed.lease_until,
+        cancel_requested=renewed.cancel_requested,
+    )

@@ -1,0 +1,119 @@
+"""The planner: from locked schedules to written plans, all in the caller's transaction.
+
+Two doors. `plan_due` is the scheduler's: a batch of schedules over all tenants. `settle` is for a change of one
+schedule: it decides, under the revision still in force, what is already due, so that the new revision starts at now.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+import structlog
+
+from everwhen.core import planning
+from everwhen.core.planning import Cursor, Plan
+from everwhen.core.reasons import Reason
+from everwhen.errors import Conflict
+from everwhen.postgres.pool import Connection
+from everwhen.runs.planning import record_plans
+from everwhen.schedules import store
+from everwhen.schedules.model import CursorRow, DueSchedule, parse_spec
+
+MOST_PUT_OFF: Final = timedelta(hours=1)
+MOST_INSTANTS_A_BATCH: Final = 5_000
+"""The most instants that one transaction plans, over all its schedules: what a crash would make us do again."""
+
+log = structlog.get_logger("everwhen.schedules")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """What one batch came to."""
+
+    runs: int
+    schedules: int
+    more: bool
+
+
+async def plan_due(conn: Connection, *, now: datetime, ahead: timedelta, batch: int) -> Planned:
+    """Plan the schedules whose next instant is due within `ahead`.
+
+    They are planned for twice as long, so that one which fires every second is looked at once in `ahead`, not once a
+    second.
+    """
+    due = await store.lock_due(conn, horizon=now + ahead, limit=batch)
+    plans: list[tuple[Cursor, Plan]] = []
+    instants = 0
+    for schedule in due:
+        plan = await _plan_or_put_off(conn, schedule, now=now, until=now + 2 * ahead)
+        if plan is not None:
+            plans.append(plan)
+            instants += len(plan[1].runs) + len(plan[1].verdicts)
+        if instants >= MOST_INSTANTS_A_BATCH:
+            break
+    runs = await record_plans(conn, plans, now=now)
+    await _advance(conn, plans)
+    more = len(due) == batch or instants >= MOST_INSTANTS_A_BATCH or any(plan.more for _, plan in plans)
+    return Planned(runs=runs, schedules=len(plans), more=more)
+
+
+async def settle(conn: Connection, schedule: CursorRow, *, now: datetime) -> None:
+    """Decide what is due by now under the revision in force; the caller holds the schedule's lock.
+
+    Raises:
+        Conflict: more instants are undecided than one transaction may decide; the planner is catching up.
+    """
+    cursor = _cursor(schedule, schedule.uid)
+    if schedule.state != "active" or cursor.decided_until >= now:
+        return
+    plan = planning.plan(cursor, now=now, until=now, policy=parse_spec(schedule.spec).catch_up)
+    if plan.more:
+        raise Conflict(
+            f"schedule {schedule.name} is still catching up on what it missed; try again in a while",
+            code="schedule.catching_up",
+        )
+    await record_plans(conn, [(cursor, plan)], now=now)
+    await _advance(conn, [(cursor, plan)])
+
+
+async def _plan_or_put_off(
+    conn: Connection, schedule: DueSchedule, *, now: datetime, until: datetime
+) -> tuple[Cursor, Plan] | None:
+    try:
+        cursor = _cursor(schedule, schedule.schedule_uid)
+        return cursor, planning.plan(cursor, now=now, until=until, policy=parse_spec(schedule.spec).catch_up)
+    except Exception as error:  # noqa: BLE001  # one bad schedule never stops the loop: it is put off, and says why
+        wait = min(timedelta(minutes=1) * 2 ** min(schedule.failures, 10), MOST_PUT_OFF)
+        log.warning("schedule.put_off", schedule_uid=str(schedule.schedule_uid), error=repr(error))
+        await store.put_off(
+            conn,
+            tenant_id=schedule.tenant_id,
+            uid=schedule.schedule_uid,
+            next_at=now + wait,
+            error=f"{type(error).__name__}: {error}"[:1000],
+        )
+        return None
+
+
+async def _advance(conn: Connection, plans: Sequence[tuple[Cursor, Plan]]) -> None:
+    await store.advance_watermarks(
+        conn,
+        tenant_ids=[cursor.tenant_id for cursor, _ in plans],
+        uids=[cursor.schedule_uid for cursor, _ in plans],
+        old=[cursor.decided_until for cursor, _ in plans],
+        new=[plan.decided_until for _, plan in plans],
+        next=[plan.next_at for _, plan in plans],
+    )
+
+
+def _cursor(schedule: DueSchedule | CursorRow, uid: UUID) -> Cursor:
+    return Cursor(
+        tenant_id=schedule.tenant_id,
+        schedule_uid=uid,
+        timing=parse_spec(schedule.spec).timing,
+        decided_until=schedule.decided_until,
+        skip_until=schedule.skip_until,
+        skip_reason=None if schedule.skip_reason is None else Reason(schedule.skip_reason),
+    )

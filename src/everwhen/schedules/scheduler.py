@@ -1,0 +1,39 @@
+"""The scheduler: plans runs a little ahead of the instant at which they are due, so that the instant costs nothing.
+
+    watermark ──────────────> now ──────────> now + ahead ──────────> now + 2 x ahead
+      decided   catch-up            planned ahead
+
+One tick takes a batch of schedules whose next instant comes within `ahead`, plans each up to twice that, and moves the
+watermarks, in one transaction. Safe in any number of copies: each schedule is locked by whoever plans it, others pass
+over it (SKIP LOCKED), and run ids make a second plan of the same instant a no-op. If a copy dies before the commit, its
+locks go and the watermarks stand where they were; if it dies after, the work is done. A clock that steps back plans
+nothing anew, since the watermark is the authority; one that steps forward plans early, and nothing is handed out before
+the database's own clock says that it is due.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from everwhen.postgres.pool import Database
+from everwhen.roles import Tick
+from everwhen.schedules import store
+from everwhen.schedules.planner import plan_due
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheduler:
+    """The role. `batch` bounds how many schedules one tick takes."""
+
+    database: Database
+    ahead: timedelta = timedelta(seconds=30)
+    batch: int = 500
+    name: str = "scheduler"
+    interval: timedelta = timedelta(seconds=1)
+
+    async def tick(self, now: datetime) -> Tick:
+        """Plan one batch as of `now`."""
+        async with self.database.system() as conn:
+            planned = await plan_due(conn, now=now, ahead=self.ahead, batch=self.batch)
+            next_due = None if planned.more else await store.next_due(conn)
+        next_at = None if next_due is None else max(now, next_due - self.ahead)
+        return Tick(done=planned.runs, more=planned.more, next_at=next_at)
