@@ -1,4 +1,4 @@
-"""Single questions about the candidates: how to insert, what stale plans cost, what a long line costs, whether limits are exact."""
+"""Single questions: how to insert, what stale plans cost, what a long line costs, whether limits are exact."""
 
 import asyncio
 import contextlib
@@ -13,8 +13,8 @@ from benchmarks.layout_data import columns, make, past, tenant
 from benchmarks.throwaway_postgres import cpu_seconds
 
 STAGE = (
-    "create temp table staged (tenant_id uuid, run_id uuid, schedule_id uuid, queue text, priority smallint, due_at timestamptz,"
-    " input text) on commit delete rows"
+    "create temp table staged (tenant_id uuid, run_id uuid, schedule_id uuid, queue text, priority smallint,"
+    " due_at timestamptz, input text) on commit delete rows"
 )
 STAGE_COLUMNS = "tenant_id, run_id, schedule_id, queue, priority, due_at, input"
 STAGE_TYPES = ("uuid", "uuid", "uuid", "text", "int2", "timestamptz", "text")
@@ -138,8 +138,12 @@ async def latency(session: Any, n: int, times: int = 30) -> float:
 
 LINE = """insert into waiting (tenant_id, queue, priority, available_at, run_id, attempt)
 select '{tenant}', 'default', i % 10, now() + interval '{at}' + i * interval '1 ms',
-       (lpad(to_hex((extract(epoch from now()) * 1000)::bigint), 12, '0') || '8' || substr(md5(i::text), 1, 19))::uuid, 1
+       (lpad(to_hex((extract(epoch from now()) * 1000)::bigint), 12, '0') || substr(md5(i::text), 1, 20))::uuid, 1
 from generate_series(1, {n}) i"""
+
+
+HELD = """insert into leases
+select %s, gen_random_uuid(), 1, 'default', 5, 'worker-2', now(), now() from generate_series(1, %s)"""
 
 
 async def long_lines(bench: Any) -> dict[str, Any]:
@@ -166,7 +170,7 @@ async def long_lines(bench: Any) -> dict[str, Any]:
 
 
 async def many_lanes(bench: Any) -> dict[str, Any]:
-    """Claim latency when 200 ready runs stand in one lane among many idle ones, and when much is in flight in that lane."""
+    """Claim latency with one busy lane among many idle ones, and with much in flight in that lane."""
     found = {}
     for name in ("E counter, 100 lanes", "E count, 100 lanes", "E pinned, 100 lanes"):
         db = bench.databases[name, 0]
@@ -182,10 +186,8 @@ async def many_lanes(bench: Any) -> dict[str, Any]:
                 found[f"{name.split(',')[0]}: {lanes} lanes"] = await latency(session, 100)
         for held in (1000, 10_000):
             with db.admin() as c:
-                c.execute(
-                    "truncate lanes, leases; insert into leases select '%s', gen_random_uuid(), 1, 'default', 5, 'worker-2', now(), now()"
-                    " from generate_series(1, %s)" % (tenant(0), held)
-                )
+                c.execute("truncate lanes, leases")
+                c.execute(HELD, (tenant(0), held))
                 c.execute(db.sql["fill_lanes"].format(n=1).encode())
             async with bench.sessions(db, 1) as (session,):
                 found[f"{name.split(',')[0]}: 1 lane, {held} in flight"] = await latency(session, 100)

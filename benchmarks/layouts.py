@@ -2,7 +2,8 @@
 
     python -m benchmarks.layouts [--quick]
 
-The statements are in `layouts/*.sql`; a layout is a list of those files, a later file overrides an earlier one's statements.
+The statements are in `layouts/*.sql`; a layout is a list of those files, and a later file overrides the statements of
+an earlier one.
 Layouts take turns, so that the noise of a shared machine hits all of them; figures are medians of the turns.
 """
 
@@ -70,9 +71,11 @@ LAYOUTS = (
     Layout(name="E count, no RLS", files=(*E, "e_count"), role="owner", core=False),
     Layout(name="E count, tenant per txn", files=(*E, "e_count"), per_transaction=True, core=False),
     Layout(name="E pinned", files=(*E, "e_count", "e_pinned"), settings=PINNED, history=True),
-    Layout(name="E pinned, 100 lanes", files=(*E, "e_count", "e_pinned"), settings=PINNED, tenants=100, role="system", core=False),
+    Layout(name="E pinned, 100 lanes", files=(*E, "e_count", "e_pinned"), settings=PINNED, tenants=100, role="system",
+           core=False),
     Layout(name="E count, custom plans", files=(*E, "e_count"), settings=CUSTOM),
-    Layout(name="E count, sequence cache 100", files=(*E, "e_count"), extra="alter sequence event_ids cache 100;", core=False),
+    Layout(name="E count, sequence cache 100", files=(*E, "e_count"), core=False,
+           extra="alter sequence event_ids cache 100;"),
     Layout(name="C, by pk", files=C, claim="claim_by_pk", core=False),
     Layout(name="C, plain order by", files=C, claim="claim_by_sort", core=False,
            extra="create index waiting_sorted on waiting (tenant_id, queue, priority desc, available_at, run_id);"),
@@ -130,12 +133,12 @@ class Database:
         """Nothing waits, nothing is leased; without history behind, nothing at all."""
         with self.admin() as c:
             names = c.execute(
-                "select relname from pg_class where relkind in ('r', 'p') and relnamespace = 'everwhen'::regnamespace and not relispartition"
-            )
-            tables = [
-                n for (n,) in names.fetchall() if n in {"waiting", "leases", "live_runs", "lanes"} or not self.behind
-            ]
-            c.execute(f"truncate {', '.join(tables) or 'only run_ends'} cascade" if tables else "select 1")
+                "select relname from pg_class where relkind in ('r', 'p') and not relispartition"
+                " and relnamespace = 'everwhen'::regnamespace"
+            ).fetchall()
+            hot = {"waiting", "leases", "live_runs", "lanes"}
+            tables = [name for (name,) in names if name in hot or not self.behind]
+            c.execute(f"truncate {', '.join(tables)} cascade" if tables else "select 1")
             if self.behind and self.layout.name == "A":
                 c.execute("delete from runs where state <> 'succeeded'")
             self.fill_lanes(c)

@@ -38,9 +38,9 @@ logged as (
 select tenant_id, run_id, attempt, task, due_at, input::text from taken
 
 -- name: pick
--- PostgreSQL 18 dies of the one-statement form when two connections claim: a locking read that meets a row changed since its
--- snapshot starts every sub-plan of the statement anew, and one of them prunes partitions at run time. So with several
--- connections layout A picks in one statement and takes in a second.
+-- With several connections the one-statement form of `claim` killed a backend of PostgreSQL 18.6 (general protection fault)
+-- within a second, each time. The cause is not proven; the locking read over partitions, rechecked while the same statement
+-- updates them, is the suspect. Picking in one statement and taking in a second one is safe.
 select w.tenant_id, w.run_id from generate_series(9, 0, -1) p cross join lateral (
   select tenant_id, run_id from runs
   where tenant_id = %(tenant)s and queue = %(queue)s and priority = p::smallint and state = 'waiting' and available_at <= now()
