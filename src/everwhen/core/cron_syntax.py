@@ -171,7 +171,7 @@ def _number(text: str, field: Field) -> int:
 
 
 def _is_extension(term: str, field: Field) -> bool:
-    return term not in field.names and bool(_EXTENSION.fullmatch(term) or "#" in term)
+    return term not in field.names and bool(_EXTENSION.fullmatch(term) or "#" in term or "~" in term)
 
 
 def _bad_term(term: str, field: Field) -> TriggerError:
