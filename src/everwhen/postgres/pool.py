@@ -295,11 +295,13 @@ def _outcome_is_unknown(error: psycopg.Error) -> bool:
 
 async def _abandon(conn: Connection) -> None:
     """Roll back, or close the connection where that is not possible at once or not safe."""
-    if conn.unreplicated or conn.pgconn.transaction_status == TransactionStatus.ACTIVE:
+    if conn.unreplicated or conn.pgconn.transaction_status in {TransactionStatus.ACTIVE, TransactionStatus.UNKNOWN}:
         await conn.close()
         return
     try:
         await conn.rollback()
+    except psycopg.Error:  # the caller is told why it ends here, not why the connection cannot be kept
+        await conn.close()
     except BaseException:
         await conn.close()
         raise
