@@ -25,7 +25,7 @@ import everwhen
 from everwhen.postgres.sql import Statements, load
 
 _PLACEHOLDER = re.compile(r"%\((\w+)\)s")
-_STRAY_PERCENT = re.compile(r"%(?!\(\w+\)s|%)")
+_STRAY_PERCENT = re.compile(r"%(?!\(\w+\)s)")
 _NOT_ROWS = (int, bool, type(None))
 
 # What a value of this Python type may be in PostgreSQL. A parameter given as text may be cast by the statement.
@@ -77,9 +77,9 @@ def unpaired(statements: Statements, store: types.ModuleType | None) -> list[str
     found = [f"statement {name} has no function" for name in statements if name not in functions]
     found += [f"function {name} has no statement" for name in functions if name not in statements]
     for name, function in functions.items():
-        asked = set(_subscripts(function))
+        asked, constants = _names_in(function)
         found += [f"function {name} asks for the statement {other}" for other in sorted(asked - {name})]
-        found += [] if asked else [f"function {name} does not ask for its statement"]
+        found += [] if name in constants or asked else [f"function {name} does not ask for its statement"]
     return found
 
 
@@ -89,7 +89,7 @@ def differences(conn: psycopg.Connection, statements: Statements, name: str, fun
     Without a function (see `unpaired`) only whether the statement can be prepared.
     """
     text = statements[name]
-    if _STRAY_PERCENT.search(text):
+    if _STRAY_PERCENT.search(text.replace("%%", "")):
         return [f"{name}: a percent sign must be doubled"]
     if re.match(r"copy\s", _without_comment(text), re.IGNORECASE):
         return _copy_differences(conn, text, name)
@@ -198,13 +198,17 @@ def _copy_differences(conn: psycopg.Connection, text: str, name: str) -> list[st
         conn.execute("rollback")
 
 
-def _subscripts(function: Any) -> Iterator[str]:
-    """The names in `_SQL["…"]` within a function."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    for node in ast.walk(tree):
+def _names_in(function: Any) -> tuple[set[str], set[str]]:
+    """The names in `_SQL["…"]` within a function, and all its text constants (the name, given to a private helper)."""
+    asked: set[str] = set()
+    constants: set[str] = set()
+    for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(function)))):
         match node:
             case ast.Subscript(value=ast.Name(id="_SQL"), slice=ast.Constant(value=str(name))):
-                yield name
+                asked.add(name)
+            case ast.Constant(value=str(text)):
+                constants.add(text)
+    return asked, constants
 
 
 def _without_comment(text: str) -> str:

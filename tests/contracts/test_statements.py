@@ -64,6 +64,7 @@ def found(conn, text, function=find):
 
 def test_what_agrees_raises_nothing(conn):
     assert found(conn, GOOD) == []
+    assert found(conn, GOOD.replace("name = %", "name <> format('%%s', 1) and name = %")) == []
 
 
 @pytest.mark.parametrize(
