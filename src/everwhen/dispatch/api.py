@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 from uuid import UUID
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -17,8 +17,9 @@ from everwhen.dispatch.lines import Lines
 from everwhen.dispatch.model import Lease, Renewal
 from everwhen.dispatch.reports import parse_token
 from everwhen.dispatch.service import Claim, Dispatch
-from everwhen.errors import EverwhenError, Forbidden, InvalidInput, TooLarge
-from everwhen.http.auth import Principal
+from everwhen.errors import Forbidden, InvalidInput, TooLarge
+from everwhen.http.auth import Principal, Role
+from everwhen.http.edge import principal_of
 from everwhen.worker.protocol import (
     ClaimedRun,
     ClaimRequest,
@@ -38,6 +39,7 @@ MOST_TASKS: Final = 1_000
 MOST_NAME: Final = 200
 MOST_PAYLOAD_BYTES: Final = 65_536
 MOST_ERROR_CHARACTERS: Final = 32_768
+MAY_WORK: Final = frozenset({Role.WORKER, Role.PLATFORM})
 BODY_FACTOR: Final = 8
 """A worker's batch may be this many times as large as a control request."""
 
@@ -56,13 +58,11 @@ class WorkerLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerApi:
-    """The three routes. `authenticate` answers who a request is from; `problem` turns an error into an answer."""
+    """The three routes. Whom a request is from is the edge's business, as is what an error looks like."""
 
     dispatch: Dispatch
     lines: Lines
     limits: WorkerLimits
-    authenticate: Callable[[Request], Principal]
-    problem: Callable[[Request, EverwhenError], Response]
 
     def routes(self) -> list[Route]:
         """Return the routes to add to the application."""
@@ -107,15 +107,10 @@ class WorkerApi:
 
     def _endpoint(self, handler: Handler) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         async def endpoint(request: Request) -> Response:
-            try:
-                principal = self.authenticate(request)
-                if not principal.roles & {"worker", "platform"}:
-                    raise Forbidden("this needs a token with the role worker")
-                return _json(await handler(request, principal))
-            except EverwhenError as error:
-                return self.problem(request, error)
-            except ClientDisconnect:
-                return Response(status_code=499)
+            principal = principal_of(request)
+            if not principal.roles & MAY_WORK:
+                raise Forbidden("this needs a token with the role worker")
+            return Response(msgspec.json.encode(await handler(request, principal)), media_type="application/json")
 
         return endpoint
 
@@ -129,10 +124,6 @@ class WorkerApi:
             return msgspec.json.decode(body, type=message)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise InvalidInput(f"the body is not a valid request: {error}", code="body.invalid") from error
-
-
-def _json(message: msgspec.Struct) -> Response:
-    return Response(msgspec.json.encode(message), media_type="application/json")
 
 
 def _claim(wanted: ClaimRequest, principal: Principal, *, most_lease_seconds: float) -> Claim:
