@@ -109,8 +109,7 @@ def differences(conn: psycopg.Connection, statements: Statements, name: str, fun
 
 
 def _describe(conn: psycopg.Connection, text: str, names: list[str]) -> tuple[dict[str, str], dict[str, str]] | str:
-    numbered = _PLACEHOLDER.sub(lambda found: f"${names.index(found[1]) + 1}", text).replace("%%", "%")
-    prepared = conn.pgconn.prepare(b"", numbered.encode())
+    prepared = conn.pgconn.prepare(b"", _numbered(text, names).encode())
     if prepared.status != pq.ExecStatus.COMMAND_OK:
         return prepared.error_message.decode().strip()
     result = conn.pgconn.describe_prepared(b"")
@@ -118,6 +117,27 @@ def _describe(conn: psycopg.Connection, text: str, names: list[str]) -> tuple[di
     if len(dict(columns)) != len(columns):
         return f"two columns have one name: {[column for column, _ in columns]}"
     return {name: _type_name(conn, result.param_type(i)) for i, name in enumerate(names)}, dict(columns)
+
+
+def refusals(conn: psycopg.Connection, statements: Statements, name: str) -> list[str]:
+    """Why neither group role may run the statement; nothing when one of them may. `conn` is a superuser's.
+
+    Planning it without values checks every privilege. PostgreSQL 15 cannot, and is not asked.
+    """
+    text = statements[name]
+    names = list(dict.fromkeys(_PLACEHOLDER.findall(text)))
+    if conn.info.server_version < 160000 or _without_comment(text).lower().startswith("copy"):
+        return []
+    found: list[str] = []
+    for role in ("everwhen_tenant", "everwhen_system"):
+        conn.execute(f"set role {role}")
+        try:
+            conn.execute("explain (generic_plan) " + _numbered(text, names))
+        except psycopg.errors.InsufficientPrivilege as error:
+            found.append(f"{role}: {error.diag.message_primary}")
+        finally:
+            conn.execute("reset role")
+    return found if len(found) == 2 else []
 
 
 def _row_differences(returns: Any, columns: Mapping[str, str]) -> Iterator[str]:
@@ -209,6 +229,11 @@ def _names_in(function: Any) -> tuple[set[str], set[str]]:
             case ast.Constant(value=str(text)):
                 constants.add(text)
     return asked, constants
+
+
+def _numbered(text: str, names: list[str]) -> str:
+    """The statement as PostgreSQL takes it, with $1 for %(name)s."""
+    return _PLACEHOLDER.sub(lambda found: f"${names.index(found[1]) + 1}", text).replace("%%", "%")
 
 
 def _without_comment(text: str) -> str:

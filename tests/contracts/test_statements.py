@@ -19,6 +19,12 @@ def conn(server):
         yield connection
 
 
+@pytest.fixture(scope="session")
+def superuser(server):
+    with psycopg.connect(server.superuser("everwhen"), autocommit=True) as connection:
+        yield connection
+
+
 @pytest.mark.parametrize("package", contract.packages())
 def test_every_statement_has_a_function_of_its_name_and_the_reverse(package):
     assert contract.unpaired(load(package), contract.store_of(package)) == []
@@ -29,6 +35,11 @@ def test_a_statement_and_its_function_agree(conn, package, name):
     function = getattr(contract.store_of(package), name, None)
 
     assert contract.differences(conn, load(package), name, function) == []
+
+
+@pytest.mark.parametrize(("package", "name"), contract.pairs())
+def test_a_group_role_may_run_the_statement(superuser, package, name):
+    assert contract.refusals(superuser, load(package), name) == []
 
 
 # The contract itself, proven by what it must catch -------------------------------------------------------------------
@@ -86,6 +97,17 @@ def test_what_agrees_raises_nothing(conn):
 )
 def test_a_seeded_violation_is_named(conn, text, function, expected):
     assert any(expected in line for line in found(conn, text, function)), found(conn, text, function)
+
+
+def test_a_statement_that_no_role_may_run_is_named(superuser):
+    if superuser.info.server_version < 160000:
+        return
+    statements = parse("-- name: rewrite\nupdate everwhen.events set kind = %(kind)s", package="seeded")
+
+    assert contract.refusals(superuser, statements, "rewrite") == [
+        "everwhen_tenant: permission denied for table events",
+        "everwhen_system: permission denied for table events",
+    ]
 
 
 STORE = """
