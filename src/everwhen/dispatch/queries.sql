@@ -105,7 +105,7 @@ cross join lateral (
 -- Guarded by the fencing token: a lease that another attempt has taken over is not renewed. Never beyond the time-out of
 -- the attempt, so that a hung worker that still beats is found out.
 update everwhen.leases l
-set lease_until = least(%(now)s + make_interval(secs => %(lease_seconds)s),
+set lease_until = least(%(now)s::timestamptz + make_interval(secs => %(lease_seconds)s),
                         l.deadline_at + make_interval(secs => %(deadline_grace_seconds)s)),
     details = coalesce(b.details, l.details)
 from unnest(%(tenant_ids)s::uuid[], %(run_ids)s::uuid[], %(tokens)s::bigint[], %(details)s::jsonb[])
