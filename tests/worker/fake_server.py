@@ -1,0 +1,203 @@
+"""A server that speaks the worker protocol from memory: real HTTP on loopback, in a thread, with scripted mishaps."""
+
+import asyncio
+import json
+import socket
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import uvicorn
+
+EPOCH = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+TENANT = UUID("00000000-0000-8000-8000-0000000000aa")
+TOKEN = "secret-token"
+PATIENCE_SECONDS = 15.0
+
+
+def wait_until(condition: Callable[[], Any], what: str) -> Any:
+    """Return the first true value of the condition; fail when it takes unreasonably long."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"{what} did not happen"
+        time.sleep(0.005)
+    return value
+
+
+class FakeServer:
+    """Runs wait in a list, leases in a dict; everything sent is kept for the test to look at."""
+
+    def __init__(self, *, lease_expires: bool = True) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            self.port = probe.getsockname()[1]
+        self.lease_expires = lease_expires
+        self.waiting: deque[dict[str, Any]] = deque()
+        self.leases: dict[str, dict[str, Any]] = {}
+        self.reports: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        self.claims: list[dict[str, Any]] = []
+        self.beats: dict[str, int] = defaultdict(int)
+        self.details: dict[str, list[Any]] = defaultdict(list)
+        self.seen: list[str] = []
+        self.refused: list[str] = []
+        self.cancel: set[str] = set()
+        self.gone: set[str] = set()
+        self.polls_waiting = 0
+        self._mishaps: dict[str, deque[tuple[int, dict[str, str], bytes]]] = defaultdict(deque)
+        self._numbers = iter(range(1, 1_000_000))
+        self._lock = threading.RLock()
+        self._news: asyncio.Event | None = None
+        self._start_at = time.monotonic()
+        self._uvicorn: uvicorn.Server | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        config = uvicorn.Config(
+            self.app,
+            host="127.0.0.1",
+            port=self.port,
+            log_level="error",
+            lifespan="off",
+            ws="none",
+            loop="asyncio",
+            interface="asgi3",
+        )
+        self._uvicorn = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._uvicorn.run, name="fake-server", daemon=True)
+        self._thread.start()
+        wait_until(lambda: self._uvicorn is not None and self._uvicorn.started, "the fake server's start")
+
+    def stop(self) -> None:
+        if self._uvicorn is None or self._thread is None:
+            return
+        self._uvicorn.should_exit = self._uvicorn.force_exit = True
+        self._thread.join(PATIENCE_SECONDS)
+        self._uvicorn = self._thread = None
+
+    def add(self, task: str, given: Any = None, **fields: Any) -> str:
+        """Put a run in the queue and return its id."""
+        number = next(self._numbers)
+        run_id = str(UUID(int=(8 << 76) | (2 << 62) | number))
+        run = {"run_id": run_id, "task": task, "queue": "default", "attempt": 1, "max_attempts": 3, "schedule": None}
+        run |= {"priority": 0, "nominal_at": None, "deadline_at": None, "input": given, **fields}
+        with self._lock:
+            self.waiting.append(run)
+        self.wake()
+        return run_id
+
+    def wake(self) -> None:
+        server, news = self._uvicorn, self._news
+        if server is not None and news is not None:
+            news.set()
+
+    def fail(self, path: str, status: int, *, times: int = 1, headers: dict[str, str] | None = None, body: Any = None):
+        """Answer the next requests to this path so."""
+        content = json.dumps(body or {"title": "scripted", "status": status}).encode()
+        self._mishaps[path].extend([(status, headers or {}, content)] * times)
+
+    def report(self, run_id: str) -> dict[str, Any]:
+        """Wait for the first accepted report of a run."""
+        return wait_until(lambda: self.reports.get(run_id), f"the report of {run_id}")[0]
+
+    async def app(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        body = b""
+        while True:
+            message = await receive()
+            body += message.get("body", b"")
+            if not message.get("more_body"):
+                break
+        path = scope["path"].rpartition("/")[2]
+        self.seen.append(path)
+        authorization = dict(scope["headers"]).get(b"authorization")
+        if self._mishaps[path]:
+            status, headers, content = self._mishaps[path].popleft()
+        elif authorization != f"Bearer {TOKEN}".encode():
+            status, headers, content = 401, {}, b'{"title":"Unauthorised","detail":"unknown token"}'
+        else:
+            answer = getattr(self, f"_{path}")(json.loads(body))
+            answer = await answer if asyncio.iscoroutine(answer) else answer
+            status, headers, content = 200, {}, json.dumps(answer).encode()
+        all_headers = [(b"content-type", b"application/json"), *((k.encode(), v.encode()) for k, v in headers.items())]
+        await send({"type": "http.response.start", "status": status, "headers": all_headers})
+        await send({"type": "http.response.body", "body": content})
+
+    def now(self) -> datetime:
+        return EPOCH + timedelta(seconds=time.monotonic() - self._start_at)
+
+    async def _claim(self, request: dict[str, Any]) -> dict[str, Any]:
+        self._news = self._news or asyncio.Event()
+        self.claims.append(request)
+        end = time.monotonic() + request["wait_seconds"]
+        while not (runs := self._take(request)) and (left := end - time.monotonic()) > 0:
+            self._news.clear()
+            self.polls_waiting += 1
+            try:
+                await asyncio.wait_for(self._news.wait(), min(left, 0.02))  # `set` from another thread wakes no loop
+            except TimeoutError:
+                continue
+            finally:
+                self.polls_waiting -= 1
+        return {"runs": runs, "server_time": self.now().isoformat()}
+
+    def _take(self, request: dict[str, Any]) -> list[dict[str, Any]]:
+        runs: list[dict[str, Any]] = []
+        now = self.now()
+        with self._lock:
+            for run in list(self.waiting):
+                if (
+                    len(runs) < request["limit"]
+                    and run["queue"] in request["queues"]
+                    and run["task"] in request["tasks"]
+                ):
+                    self.waiting.remove(run)
+                    runs.append(self._grant(run, now, request["lease_seconds"]))
+        return runs
+
+    def _grant(self, run: dict[str, Any], now: datetime, seconds: float) -> dict[str, Any]:
+        token = f"token-{next(self._numbers)}"
+        until = now + timedelta(seconds=seconds)
+        self.leases[run["run_id"]] = {"token": token, "until": until}
+        times = {"due_at": now.isoformat(), "claimed_at": now.isoformat(), "lease_until": until.isoformat()}
+        return run | times | {"tenant_id": str(TENANT), "lease_token": token}
+
+    def _held(self, entry: dict[str, Any]) -> bool:
+        lease = self.leases.get(entry["run_id"])
+        if lease is None or entry["run_id"] in self.gone or lease["token"] != entry["lease_token"]:
+            return False
+        return not self.lease_expires or lease["until"] > self.now()
+
+    def _heartbeat(self, request: dict[str, Any]) -> dict[str, Any]:
+        results = []
+        for entry in request["leases"]:
+            run_id = entry["run_id"]
+            self.beats[run_id] += 1
+            if entry["details"] is not None:
+                self.details[run_id].append(entry["details"])
+            held = self._held(entry)
+            if held:
+                self.leases[run_id]["until"] = self.now() + timedelta(seconds=request["lease_seconds"])
+            status = "held" if held else "lost"
+            until = self.leases[run_id]["until"].isoformat() if held else None
+            cancel = run_id in self.cancel
+            results.append({"run_id": run_id, "status": status, "lease_until": until, "cancel_requested": cancel})
+        return {"results": results}
+
+    def _complete(self, request: dict[str, Any]) -> dict[str, Any]:
+        results = []
+        for report in request["reports"]:
+            run_id = report["run_id"]
+            if self._held(report):
+                del self.leases[run_id]
+                self.reports[run_id].append(report)
+                results.append({"run_id": run_id, "accepted": True, "state": report["outcome"], "code": None})
+            else:
+                self.refused.append(run_id)
+                results.append({"run_id": run_id, "accepted": False, "state": "waiting", "code": "lease.lost"})
+        return {"results": results}
