@@ -1,17 +1,18 @@
 # Everwhen: every task of the project. Bare `make` lists them. Needs only Python >= 3.11 and make.
 .DEFAULT_GOAL := help
-.PHONY: help setup up test check format bench system db migration schema docs clean
+.PHONY: help setup up test test-pg15 check format bench system db migration schema docs clean
 SHELL := /bin/bash
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 UV_VERSION := 0.13.9
 BIN := .venv/bin
+PG15_BIN := /usr/lib/postgresql/15/bin
 STAMP := .venv/.everwhen-setup
 RUN := $(BIN)/
 
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 $(STAMP): pyproject.toml uv.lock
 	@test -n "$(PYTHON)" || { echo "make: no Python >= 3.11 on the PATH; set PYTHON=/path/to/python3" >&2; exit 1; }
@@ -27,6 +28,10 @@ up: $(STAMP) ## Start everything on an embedded PostgreSQL and watch a scheduled
 
 test: $(STAMP) ## Run the tests (real PostgreSQL, no network)
 	@$(RUN)pytest -n 2 -q tests --ignore=tests/system
+
+test-pg15: $(STAMP) ## Run the tests that use a database on PostgreSQL 15 (apt installs Debian's if it is missing)
+	@test -x $(PG15_BIN)/postgres || apt-get install -y --no-install-recommends postgresql-15
+	@EVERWHEN_TEST_PG_BIN=$(PG15_BIN) $(RUN)pytest -n 2 -q tests --ignore=tests/system --ignore=tests/core
 
 check: $(STAMP) ## Format, lint, types and import contracts
 	@$(RUN)ruff format --check .
