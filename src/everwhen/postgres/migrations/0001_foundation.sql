@@ -9,6 +9,7 @@ do $$
 declare wanted text;
 begin
   foreach wanted in array array['everwhen_tenant', 'everwhen_system'] loop
+    continue when exists (select from pg_roles where rolname = wanted); -- an administrator's, where we may make none
     begin
       execute format('create role %I nologin nosuperuser nobypassrls nocreatedb nocreaterole noreplication', wanted);
     exception when duplicate_object or unique_violation then null;
