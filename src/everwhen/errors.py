@@ -7,6 +7,7 @@
     ├── Unauthenticated     401  no valid token
     ├── Forbidden           403  the token does not allow it
     ├── TooLarge            413  the body is over its limit
+    ├── UnsupportedMediaType 415 the body is not JSON
     ├── Unavailable         503  the database or a part of it is away; try again
     └── ConfigurationError   –   the process cannot start as it is set up
 
@@ -81,6 +82,12 @@ class TooLarge(EverwhenError):  # noqa: N818
     """The request body is too large."""
 
     status, code, title = 413, "body.too_large", "Body too large"
+
+
+class UnsupportedMediaType(EverwhenError):  # noqa: N818
+    """The request body is of a kind that is not read here."""
+
+    status, code, title = 415, "body.media_type", "Unsupported media type"
 
 
 class Unavailable(EverwhenError):  # noqa: N818

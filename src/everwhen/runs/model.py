@@ -141,3 +141,18 @@ def ref_of(row: RunRow) -> str | None:
         return None
     plain = local.second == 0 and local.microsecond == 0
     return f"{row.schedule}@{local.isoformat(timespec='minutes') if plain else local.isoformat()}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TailedEvent:
+    """An event with as much of its run as a person needs to recognise it."""
+
+    event_id: int
+    at: datetime
+    kind: str
+    attempt: int | None
+    reason: str | None
+    run_id: UUID
+    task: str
+    schedule: str | None
+    due_at: datetime

@@ -21,7 +21,17 @@ from everwhen.core.retry import RetryPolicy
 from everwhen.errors import Conflict, InvalidInput, NotFound, Unavailable
 from everwhen.postgres.pool import Connection, Database
 from everwhen.runs import store
-from everwhen.runs.model import Attempt, KnownRequest, RunEvent, RunFilter, RunRequest, RunRow, ScheduleTarget, state_of
+from everwhen.runs.model import (
+    Attempt,
+    KnownRequest,
+    RunEvent,
+    RunFilter,
+    RunRequest,
+    RunRow,
+    ScheduleTarget,
+    TailedEvent,
+    state_of,
+)
 from everwhen.runs.planning import ensure_partitions
 
 MOST_AHEAD: Final = timedelta(days=360)
@@ -30,6 +40,7 @@ MOST_BEHIND: Final = timedelta(minutes=5)
 
 LAST_ID: Final = UUID(int=(1 << 128) - 1)
 CANCEL_ROUNDS: Final = 5
+MOST_TAILED: Final = 5_000
 
 OnReady = Callable[[Connection, UUID, str], Awaitable[None]]
 """Called inside the transaction that lines a run up, when it is due at once: (connection, tenant, queue)."""
@@ -259,3 +270,11 @@ def _view(row: RunRow, now: datetime) -> RunView | None:
 
 def _unknown() -> NotFound:
     return NotFound("There is no such run.", code="run.unknown")
+
+
+async def tail(db: Database, *, tenant_id: UUID, after: int, since: timedelta) -> list[TailedEvent]:
+    """Return up to MOST_TAILED events numbered above `after`, of runs due no longer than `since` ago."""
+    async with db.tenant(tenant_id) as conn:
+        return await store.tail_events(
+            conn, tenant_id=tenant_id, since=conn.now - since, after=after, limit=MOST_TAILED
+        )

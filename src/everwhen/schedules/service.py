@@ -10,10 +10,12 @@ A change happens in one transaction that holds the schedule's watermark, so the 
 A crash before the commit leaves all of it undone; a repeated request then starts from the same place.
 """
 
+import asyncio
 import dataclasses
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Final
 from uuid import UUID
 
 from psycopg.errors import ForeignKeyViolation
@@ -21,8 +23,8 @@ from psycopg.errors import ForeignKeyViolation
 from everwhen import clock
 from everwhen.core.errors import TriggerError
 from everwhen.core.reasons import Reason
-from everwhen.core.triggers import next_after
-from everwhen.core.zones import FIRST_INSTANT
+from everwhen.core.triggers import Occurrence, Timing, next_after, occurrences
+from everwhen.core.zones import FIRST_INSTANT, LAST_INSTANT
 from everwhen.errors import Conflict, InvalidInput, NotFound
 from everwhen.postgres.pool import Connection, Database
 from everwhen.runs import service as runs
@@ -39,6 +41,9 @@ from everwhen.schedules.model import (
     schedule_from_row,
     spec_to_json,
 )
+
+SKIPS_BETWEEN_FIRES: Final = 3
+"""How many skipped instants a preview shows for each fire, on the average."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,33 +105,19 @@ async def list_revisions(db: Database, *, tenant_id: UUID, name: str, after: int
 
 
 async def update_schedule(
-    db: Database, *, tenant_id: UUID, name: str, changes: Mapping[str, Any], change: Change
+    db: Database, *, tenant_id: UUID, name: str, changes: Callable[[Spec], Mapping[str, Any]], change: Change
 ) -> Schedule:
-    """Make the next revision, with the fields of `ScheduleDraft` that `changes` names.
+    """Make the next revision, with the fields of `ScheduleDraft` that `changes` returns for the spec in force.
 
     Raises NotFound, InvalidInput when there is no such task, TriggerError when it would never fire.
     """
-    spec: Spec | None = changes.get("spec")
-    if spec is not None:
-        refuse_never(spec)
     async with db.tenant(tenant_id) as conn:
         cursor = await _settled(conn, tenant_id, name, Reason.SCHEDULE_CHANGED)
-        task = changes.get("task", cursor.task)
-        try:
-            await store.update_schedule(
-                conn,
-                tenant_id=tenant_id,
-                uid=cursor.uid,
-                revision=cursor.revision,
-                task=task,
-                spec=spec_to_json(spec) if spec else cursor.spec,
-                input=json.dumps(changes["input"]) if "input" in changes else cursor.input,
-                priority=changes.get("priority", cursor.priority),
-                now=conn.now,
-            )
-        except ForeignKeyViolation as error:
-            raise _unknown_task(task) from error
-        await _decide_from_now(conn, cursor, spec or parse_spec(cursor.spec), active=not _is_paused(cursor))
+        after = changes(parse_spec(cursor.spec))
+        spec = after.get("spec", parse_spec(cursor.spec))
+        refuse_never(spec)
+        await _replace(conn, cursor, after)
+        await _decide_from_now(conn, cursor, spec, active=not _is_paused(cursor))
         await _record(conn, tenant_id, cursor.uid, action=RevisionAction.UPDATED, change=change)
         return await _read(conn, tenant_id, name)
 
@@ -175,10 +166,46 @@ async def delete_schedule(db: Database, *, tenant_id: UUID, name: str, change: C
         await _record(conn, tenant_id, cursor.uid, action=RevisionAction.DELETED, change=change)
 
 
+async def preview(db: Database, *, tenant_id: UUID, timing: Timing, count: int) -> list[Occurrence]:
+    """Return the next `count` fires from now on, with the instants in between that are skipped."""
+    async with db.tenant(tenant_id) as conn:
+        now = conn.now
+    # A trigger may search centuries for its next fire: off the loop, so that nobody else waits for it.
+    return await asyncio.to_thread(_ahead, timing, after=now, count=count)
+
+
 def refuse_never(spec: Spec) -> None:
     """Raise TriggerError when there is not one instant, past or future, at which this would fire."""
     if next_after(spec.timing, FIRST_INSTANT) is None:
         raise TriggerError("trigger.never", "this trigger never fires under its gap and fold policies", field="trigger")
+
+
+def _ahead(timing: Timing, *, after: datetime, count: int) -> list[Occurrence]:
+    found: list[Occurrence] = []
+    for occurrence in occurrences(timing, after=after, until=LAST_INSTANT, limit=count * SKIPS_BETWEEN_FIRES):
+        found.append(occurrence)
+        count -= occurrence.skipped is None
+        if count == 0:
+            break
+    return found
+
+
+async def _replace(conn: Connection, cursor: CursorRow, after: Mapping[str, Any]) -> None:
+    task = after.get("task", cursor.task)
+    try:
+        await store.update_schedule(
+            conn,
+            tenant_id=cursor.tenant_id,
+            uid=cursor.uid,
+            revision=cursor.revision,
+            task=task,
+            spec=spec_to_json(after["spec"]) if "spec" in after else cursor.spec,
+            input=json.dumps(after["input"]) if "input" in after else cursor.input,
+            priority=after.get("priority", cursor.priority),
+            now=conn.now,
+        )
+    except ForeignKeyViolation as error:
+        raise _unknown_task(task) from error
 
 
 async def _settled(conn: Connection, tenant_id: UUID, name: str, reason: Reason) -> CursorRow:

@@ -1,0 +1,96 @@
+"""The application: routers in, one ASGI app out. What it is made of comes in as arguments; nothing is looked up."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+from starlette.routing import BaseRoute
+
+from everwhen import __version__
+from everwhen.errors import Unavailable
+from everwhen.http import openapi, problems
+from everwhen.http.edge import OPEN_PATHS, Edge
+from everwhen.http.plane import ControlPlane, plane_of
+from everwhen.postgres.errors import MigrationError
+from everwhen.postgres.migrate import assert_compatible
+
+READY_SECONDS: Final = 3.0
+DESCRIPTION: Final = "A durable, multi-tenant scheduler: every intended instant has one row, a verdict and a reason."
+
+Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]] | Callable[[FastAPI], AsyncIterator[None]]
+
+
+class Health(BaseModel):
+    """Whether the process works."""
+
+    status: str
+
+
+def create_app(
+    plane: ControlPlane,
+    *,
+    routers: Sequence[APIRouter],
+    extra_routes: Sequence[BaseRoute] = (),
+    lifespan: Any = None,
+) -> FastAPI:
+    """Make the application. Every path but OPEN_PATHS needs a token, plain `extra_routes` too."""
+    app = FastAPI(
+        title="Everwhen",
+        version=__version__,
+        description=DESCRIPTION,
+        openapi_url="/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+        generate_unique_id_function=_operation_id,
+    )
+    app.state.plane = plane
+    app.include_router(_health())
+    for router in routers:
+        app.include_router(router)
+    app.router.routes.extend(extra_routes)
+    app.openapi = _documented(app)
+    app.add_middleware(Edge, authenticator=plane.authenticator)
+    problems.install(app)
+    return app
+
+
+def _operation_id(route: APIRoute) -> str:
+    return route.name
+
+
+def _documented(app: FastAPI) -> Callable[[], dict[str, Any]]:
+    made: list[dict[str, Any]] = []
+
+    def document() -> dict[str, Any]:
+        if not made:
+            made.append(openapi.document(app, open_paths=OPEN_PATHS))
+        return made[0]
+
+    return document
+
+
+def _health() -> APIRouter:
+    router = APIRouter(tags=["health"])
+
+    @router.get("/healthz")
+    async def live() -> Health:  # pyright: ignore[reportUnusedFunction]  # a route
+        """Say that the process runs."""
+        return Health(status="ok")
+
+    @router.get("/healthz/ready", responses={503: {"description": "The database is away or not migrated"}})
+    async def ready(request: Request) -> Health:  # pyright: ignore[reportUnusedFunction]  # a route
+        """Say whether requests can be served: the database answers and has the schema."""
+        try:
+            async with asyncio.timeout(READY_SECONDS), plane_of(request).database.system() as conn:
+                await assert_compatible(conn)
+        except (TimeoutError, MigrationError) as error:
+            raise Unavailable("The database does not answer, or its schema does not fit.") from error
+        return Health(status="ready")
+
+    return router

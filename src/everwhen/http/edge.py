@@ -1,0 +1,99 @@
+"""The outermost layer, plain ASGI: request ids, tokens, security headers, and an answer whatever happens inside.
+
+Authentication stands here and not in the routes, so that a route which forgets it is closed, not open. The few paths
+that need no token are listed in OPEN_PATHS.
+"""
+
+import re
+from typing import Final
+
+import structlog
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from everwhen import clock
+from everwhen.errors import EverwhenError, Unauthenticated
+from everwhen.http.auth import Authenticator, Principal
+from everwhen.http.problems import problem_response
+
+OPEN_PATHS: Final = frozenset({"/healthz", "/healthz/ready"})
+
+_PRINCIPAL: Final = "everwhen.principal"
+_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_HEADERS: Final = {
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+}
+
+log = structlog.get_logger("everwhen.http")
+
+
+def principal_of(request: Request) -> Principal:
+    """Return who the request is from; raise Unauthenticated on a path that needs no token."""
+    principal = request.scope.get(_PRINCIPAL)
+    if not isinstance(principal, Principal):
+        raise Unauthenticated
+    return principal
+
+
+class Edge:
+    """The middleware."""
+
+    def __init__(self, app: ASGIApp, *, authenticator: Authenticator) -> None:
+        self._app = app
+        self._authenticator = authenticator
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request; pass the lifespan through, and nothing else."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif scope["type"] == "http":
+            await self._serve(scope, receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        now = clock.process_now()
+        given = _single(scope, b"request-id")
+        request_id = given if given and _REQUEST_ID.fullmatch(given) else f"req_{clock.new_id(now).hex}"
+        scope["state"] = {**scope.get("state", {}), "request_id": request_id}
+        answer = _Answer(send, request_id)
+        try:
+            if scope["path"] not in OPEN_PATHS:
+                authorization = _single(scope, b"authorization")
+                scope[_PRINCIPAL] = self._authenticator.authenticate(authorization, now=now)
+            await self._app(scope, receive, answer.send)
+        except Unauthenticated as error:
+            await problem_response(Request(scope), error)(scope, receive, answer.send)
+        except Exception as error:
+            log.exception("request.failed", request_id=request_id, method=scope["method"], path=scope["path"])
+            if answer.started:
+                raise
+            problem = EverwhenError("Something went wrong on our side; the request id names it.")
+            problem.__cause__ = error
+            await problem_response(Request(scope), problem)(scope, receive, answer.send)
+
+
+class _Answer:
+    """Adds what every answer carries, and knows whether it has begun."""
+
+    def __init__(self, send: Send, request_id: str) -> None:
+        self._send = send
+        self._request_id = request_id
+        self.started = False
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.started = True
+            headers = MutableHeaders(scope=message)
+            headers["Request-Id"] = self._request_id
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+        await self._send(message)
+
+
+def _single(scope: Scope, name: bytes) -> str | None:
+    """Return the header's value; None when it is missing, given twice (two readers would disagree) or not ASCII."""
+    values = [value for key, value in scope["headers"] if key == name]
+    return values[0].decode("ascii", "replace") if len(values) == 1 else None

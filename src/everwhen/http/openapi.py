@@ -1,0 +1,71 @@
+"""The OpenAPI 3.1 document: the framework's, with our errors and our tokens in place of its defaults."""
+
+# the tenant in the path is read by the dependency that grants access
+
+from typing import Any, Final
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from everwhen.http.problems import MEDIA_TYPE
+
+_PROBLEM: Final[dict[str, Any]] = {
+    "type": "object",
+    "description": "An error (RFC 9457). `code` is stable; `retryable`: the same request may succeed later.",
+    "required": ["type", "title", "status", "detail", "code", "errors", "request_id", "retryable", "docs"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "code": {"type": "string"},
+        "errors": {"type": "array", "items": {"$ref": "#/components/schemas/ProblemField"}},
+        "request_id": {"type": "string"},
+        "retryable": {"type": "boolean"},
+        "docs": {"type": "string"},
+    },
+}
+_PROBLEM_FIELD: Final[dict[str, Any]] = {
+    "type": "object",
+    "description": "One wrong field: a JSON pointer into the body, or `query:`, `path:` or `header:` and a name.",
+    "required": ["code", "pointer", "detail"],
+    "properties": {"code": {"type": "string"}, "pointer": {"type": "string"}, "detail": {"type": "string"}},
+}
+_ANSWER: Final[dict[str, Any]] = {
+    "description": "An error",
+    "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+}
+_ALWAYS: Final = ("401", "403", "404", "503")
+_WITH_INPUT: Final = ("422",)
+_WITH_BODY: Final = ("413", "415")
+
+
+def document(app: FastAPI, *, open_paths: frozenset[str]) -> dict[str, Any]:
+    """Build the document once."""
+    made = get_openapi(
+        title=app.title, version=app.version, description=app.description, routes=app.routes, openapi_version="3.1.0"
+    )
+    schemas = made.setdefault("components", {}).setdefault("schemas", {})
+    schemas.pop("HTTPValidationError", None)
+    schemas.pop("ValidationError", None)
+    schemas |= {"Problem": _PROBLEM, "ProblemField": _PROBLEM_FIELD}
+    made["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}}
+    for path, operations in made["paths"].items():
+        for operation in operations.values():
+            _complete(operation, is_open=path in open_paths)
+    return made
+
+
+def _complete(operation: dict[str, Any], *, is_open: bool) -> None:
+    responses: dict[str, Any] = operation["responses"]
+    responses.pop("422", None)
+    if is_open:
+        return
+    operation["security"] = [{"bearer": []}]
+    statuses = [*_ALWAYS, *(_WITH_BODY if "requestBody" in operation else ())]
+    statuses += _WITH_INPUT if "requestBody" in operation or operation.get("parameters") else ()
+    for status in statuses:
+        responses.setdefault(status, _ANSWER)
+    for status, response in responses.items():
+        if int(status) >= 400:
+            response.setdefault("content", _ANSWER["content"])

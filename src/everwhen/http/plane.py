@@ -1,0 +1,60 @@
+"""What the handlers of the control API need, made once by the composition and kept on the application."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Protocol, cast
+from uuid import UUID
+
+from starlette.requests import Request
+
+from everwhen.http.auth import Authenticator
+from everwhen.postgres.pool import Connection, Database
+
+BODY_BYTES: Final = 1_048_576
+
+OnReady = Callable[[Connection, UUID, str], Awaitable[None]]
+"""Called inside the transaction that lines up a run which is due at once: (connection, tenant, queue)."""
+
+
+class NamedTenant(Protocol):
+    """A tenant, as much of it as the edge needs."""
+
+    @property
+    def id(self) -> UUID:
+        """The id that is in every key."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The name that is in every path."""
+        ...
+
+    @property
+    def created_at(self) -> datetime:
+        """Since when it exists."""
+        ...
+
+
+class FindTenant(Protocol):
+    """Look a tenant up for a caller who is bound to one (its id) or to none; raise NotFound."""
+
+    def __call__(self, db: Database, *, name: str, bound_to: UUID | None) -> Awaitable[NamedTenant]:
+        """Return the tenant of this name."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlPlane:
+    """The parts. `on_ready` wakes whoever waits for work."""
+
+    database: Database
+    authenticator: Authenticator
+    find_tenant: FindTenant
+    on_ready: OnReady | None = None
+    body_bytes_max: int = BODY_BYTES
+
+
+def plane_of(request: Request) -> ControlPlane:
+    """Return the parts that serve this request."""
+    return cast("ControlPlane", request.app.state.plane)

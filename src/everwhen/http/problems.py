@@ -1,0 +1,164 @@
+"""Every error as one problem (RFC 9457), in one table.
+
+A problem says what is wrong, where, and whether the same request may succeed later. It never carries what the database
+said: a constraint's name or a DETAIL line can show a neighbour's rows. What we did not foresee is logged with the
+request's id, and the caller gets the id.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+import psycopg
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route, compile_path
+
+from everwhen.core.errors import TriggerError
+from everwhen.errors import EverwhenError, FieldError, InvalidInput, TooLarge, Unauthenticated, Unavailable
+from everwhen.postgres.errors import IndeterminateCommitError
+
+MEDIA_TYPE: Final = "application/problem+json"
+DOCS: Final = "docs/reference/http.md"
+RETRY_AFTER_SECONDS: Final = 1
+
+_SPEC_FIELDS: Final = frozenset({"timezone", "gap", "fold", "trigger"})
+_CODES: Final = {400: "request.bad", 404: "route.unknown", 405: "method.not_allowed"}
+_FIELD_CODES: Final = {"missing": "field.missing", "extra_forbidden": "field.unknown"}
+_PARAMETER: Final = re.compile(r"\{[^}]*\}")
+
+
+def problem_response(request: Request, error: EverwhenError) -> Response:
+    """Return the answer for an error of ours."""
+    headers: dict[str, str] = {}
+    if isinstance(error, Unauthenticated):
+        headers["WWW-Authenticate"] = 'Bearer realm="everwhen"'
+    if error.retryable:
+        headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
+    body: dict[str, Any] = {
+        "type": f"urn:everwhen:problem:{error.code}",
+        "title": error.title,
+        "status": error.status,
+        "detail": error.detail,
+        "code": error.code,
+        "errors": [{"code": e.code, "pointer": e.pointer, "detail": e.detail} for e in error.errors],
+        "request_id": request_id_of(request),
+        "retryable": error.retryable,
+        "docs": f"{DOCS}#{error.code.replace('.', '-')}",
+    }
+    return Response(json.dumps(body), status_code=error.status, headers=headers, media_type=MEDIA_TYPE)
+
+
+def request_id_of(request: Request) -> str:
+    """Return the id that the edge gave this request."""
+    return str(request.scope.get("state", {}).get("request_id", ""))
+
+
+def install(app: FastAPI) -> None:
+    """Answer every kind of exception with a problem."""
+    app.add_exception_handler(EverwhenError, _on_everwhen_error)
+    app.add_exception_handler(TriggerError, _on_trigger_error)
+    app.add_exception_handler(RequestValidationError, _on_validation_error)
+    app.add_exception_handler(HTTPException, _on_http_exception)
+    app.add_exception_handler(psycopg.OperationalError, _on_database_error)
+
+
+def trigger_problem(error: TriggerError) -> InvalidInput:
+    """Blame the field of the body that a trigger's error names."""
+    pointer = f"/{error.field}" if error.field in _SPEC_FIELDS else f"/trigger/{_escaped(error.field)}"
+    return InvalidInput.at(pointer, error.message, code=error.code)
+
+
+async def _on_everwhen_error(request: Request, error: Exception) -> Response:
+    return problem_response(request, cast("EverwhenError", error))
+
+
+async def _on_trigger_error(request: Request, error: Exception) -> Response:
+    return problem_response(request, trigger_problem(cast("TriggerError", error)))
+
+
+async def _on_database_error(request: Request, error: Exception) -> Response:
+    if isinstance(error, IndeterminateCommitError):
+        detail = "The outcome is unknown: look, or repeat the request with the same idempotency key."
+        return problem_response(request, Unavailable(detail, code="commit.unknown"))
+    return problem_response(request, Unavailable("The database is away; try again.", code="database.unavailable"))
+
+
+async def _on_validation_error(request: Request, error: Exception) -> Response:
+    invalid = cast("RequestValidationError", error)
+    fields = tuple(_field_error(found, invalid.body) for found in invalid.errors())
+    first = fields[0]
+    return problem_response(request, InvalidInput(f"{first.pointer or 'body'}: {first.detail}", errors=fields))
+
+
+async def _on_http_exception(request: Request, error: Exception) -> Response:
+    raised = cast("HTTPException", error)
+    if raised.status_code == TooLarge.status:
+        return problem_response(request, TooLarge())
+    problem = EverwhenError(str(raised.detail), code=_CODES.get(raised.status_code, "request.refused"))
+    problem.status, problem.title = raised.status_code, str(raised.detail)
+    response = problem_response(request, problem)
+    response.headers.update(raised.headers or {})
+    if raised.status_code == 405:
+        response.headers["Allow"] = ", ".join(allowed_methods(request.app, request.url.path))
+    return response
+
+
+def allowed_methods(app: FastAPI, path: str) -> list[str]:
+    """Return every method that some route answers on this path; the framework names the first route's only."""
+    found: set[str] = set()
+    for template, methods in routes_of(app).items():
+        if compile_path(_PARAMETER.sub(_plain_parameter, template))[0].match(path):
+            found |= methods
+    return sorted(found)
+
+
+def routes_of(app: FastAPI) -> dict[str, set[str]]:
+    """Return path template -> methods, of documented routes and of plain ones."""
+    found: dict[str, set[str]] = {
+        path: {method.upper() for method in operations} for path, operations in app.openapi()["paths"].items()
+    }
+    for route in app.routes:
+        if isinstance(route, Route):
+            found.setdefault(route.path, set()).update(route.methods or ())
+    return found
+
+
+def _plain_parameter(found: re.Match[str]) -> str:
+    return found[0].split(":")[0].rstrip("}") + "}"
+
+
+def _field_error(found: Mapping[str, Any], body: object) -> FieldError:
+    kind, location = str(found["type"]), tuple(found["loc"])
+    detail = str(found["msg"]).removeprefix("Value error, ")
+    return FieldError(code=_FIELD_CODES.get(kind, "field.invalid"), pointer=_pointer(location, body), detail=detail)
+
+
+def _pointer(location: Sequence[str | int], body: object) -> str:
+    """Return an RFC 6901 pointer into the body, or `query:name`, `path:name`, `header:name`."""
+    where, *steps = location
+    if where != "body":
+        return f"{where}:{'.'.join(map(str, steps))}"
+    pointer, at = "", body
+    for index, step in enumerate(steps):
+        if isinstance(at, dict) and step not in at and index < len(steps) - 1:
+            continue  # the tag of a union, which is no level of the body
+        pointer += f"/{_escaped(str(step))}"
+        at = _inside(cast("Any", at), step)
+    return pointer
+
+
+def _inside(at: Any, step: str | int) -> object:
+    if isinstance(at, dict):
+        return cast("dict[object, object]", at).get(step)
+    if isinstance(at, list) and isinstance(step, int) and step < len(cast("list[object]", at)):
+        return cast("list[object]", at)[step]
+    return None
+
+
+def _escaped(step: str) -> str:
+    return step.replace("~", "~0").replace("/", "~1")

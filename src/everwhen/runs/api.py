@@ -1,0 +1,136 @@
+"""Runs over HTTP."""
+
+# ruff: noqa: FAST003  # the tenant in the path is read by the dependency that grants access
+
+import re
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Header, Path, Query, Request, Response
+from pydantic import BaseModel
+
+from everwhen.core.lifecycle import RunState
+from everwhen.errors import InvalidInput
+from everwhen.http.access import NAME_PATTERN, Operator, Reader
+from everwhen.http.bodies import ControlRoute
+from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_id, read_number
+from everwhen.runs import service
+from everwhen.runs.model import RunFilter
+from everwhen.runs.wire import (
+    AttemptsOut,
+    CancelIn,
+    EventOut,
+    RunIn,
+    RunOut,
+    attempt_out,
+    event_out,
+    run_out,
+)
+
+router = APIRouter(route_class=ControlRoute, tags=["runs"])
+
+MOST_KEY: Final = 255
+REPLAYED: Final = "Idempotency-Replayed"
+
+RunRef = Annotated[
+    str, Path(pattern=r"^[A-Za-z0-9._@:+-]{1,280}$", description="A run's id, or `schedule@local time with offset`.")
+]
+Key = Annotated[str | None, Header(alias="Idempotency-Key", description="Required; 1 to 255 visible characters.")]
+
+_KEY: Final = re.compile(rf"[\x21-\x7e]{{1,{MOST_KEY}}}")
+_LIST = "runs"
+_EVENTS = "events"
+
+
+class RunQuery(BaseModel):
+    """Which runs to list."""
+
+    schedule: Annotated[str | None, Query(pattern=NAME_PATTERN)] = None
+    task: Annotated[str | None, Query(pattern=NAME_PATTERN)] = None
+    state: RunState | None = None
+    limit: Limit = DEFAULT_ITEMS
+    cursor: Cursor = None
+
+
+@router.post(
+    "/v1/tenants/{tenant}/runs",
+    status_code=201,
+    responses={201: {"headers": {REPLAYED: {"schema": {"type": "string"}, "description": "`true` for a replay"}}}},
+)
+async def request_run(
+    *, tenant: str, body: RunIn, access: Operator, response: Response, idempotency_key: Key = None
+) -> RunOut:
+    """Make a run, now or at an instant; the same key and request always answer with the same run."""
+    view, replayed = await service.request_run(
+        access.database,
+        tenant_id=access.tenant_id,
+        request=body.request(),
+        key=_checked_key(idempotency_key),
+        on_ready=access.plane.on_ready,
+    )
+    response.headers["Location"] = f"/v1/tenants/{tenant}/runs/{view.row.run_id}"
+    if replayed:
+        response.headers[REPLAYED] = "true"
+    return run_out(view)
+
+
+@router.get("/v1/tenants/{tenant}/runs")
+async def list_runs(*, request: Request, access: Reader, query: Annotated[RunQuery, Query()]) -> Page[RunOut]:
+    """List runs, the newest first."""
+    before = read_id(query.cursor, of=_LIST, default=service.LAST_ID)
+    found = await service.list_runs(
+        access.database,
+        tenant_id=access.tenant_id,
+        where=RunFilter(schedule=query.schedule, task=query.task, state=query.state),
+        before=before,
+        limit=query.limit + 1,
+    )
+    following = next_page(request, found, limit=query.limit, of=_LIST, key=lambda view: str(view.row.run_id))
+    return Page(items=[run_out(view) for view in found[: query.limit]], next=following)
+
+
+@router.get("/v1/tenants/{tenant}/runs/{run}")
+async def get_run(*, run: RunRef, access: Reader) -> RunOut:
+    """Read one run."""
+    return run_out(await service.get_run(access.database, tenant_id=access.tenant_id, ref=run))
+
+
+@router.post("/v1/tenants/{tenant}/runs/{run}/cancel", responses={409: {"description": "The run ended in another way"}})
+async def cancel_run(*, run: RunRef, access: Operator, body: CancelIn | None = None) -> RunOut:
+    """End a run that waits, or ask the worker that holds it to stop."""
+    view = await service.cancel_run(
+        access.database,
+        tenant_id=access.tenant_id,
+        ref=run,
+        by=access.principal.subject,
+        reason=body and body.reason,
+    )
+    return run_out(view)
+
+
+@router.get("/v1/tenants/{tenant}/runs/{run}/events")
+async def list_events(
+    *, request: Request, run: RunRef, access: Reader, limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
+) -> Page[EventOut]:
+    """List what was decided about a run, oldest first."""
+    after = read_number(cursor, of=_EVENTS)
+    found = await service.list_events(
+        access.database, tenant_id=access.tenant_id, ref=run, after=after, limit=limit + 1
+    )
+    following = next_page(request, found, limit=limit, of=_EVENTS, key=lambda event: str(event.event_id))
+    return Page(items=[event_out(event) for event in found[:limit]], next=following)
+
+
+@router.get("/v1/tenants/{tenant}/runs/{run}/attempts")
+async def list_attempts(*, run: RunRef, access: Reader) -> AttemptsOut:
+    """List every attempt of a run, the open one last."""
+    found = await service.list_attempts(access.database, tenant_id=access.tenant_id, ref=run)
+    return AttemptsOut(items=[attempt_out(attempt) for attempt in found])
+
+
+def _checked_key(key: str | None) -> str:
+    if key is None or not _KEY.fullmatch(key):
+        detail = (
+            "Send an Idempotency-Key header of 1 to 255 visible characters, so that a repeated request makes one run."
+        )
+        raise InvalidInput.at("header:Idempotency-Key", detail, code="idempotency.key_required")
+    return key

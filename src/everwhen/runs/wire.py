@@ -1,0 +1,165 @@
+"""What runs look like on the wire, in both directions."""
+
+import json
+from typing import Any, Self
+from uuid import UUID
+
+from pydantic import BaseModel, Field, JsonValue, model_validator
+
+from everwhen.core.lifecycle import AttemptOutcome, EventKind, RunState
+from everwhen.http.fields import Instant, Name, Payload, Priority, Sentence, Utc, Wire
+from everwhen.runs.model import Attempt, RunEvent, RunRequest, nominal_local, ref_of
+from everwhen.runs.service import RunView
+
+
+class RunIn(Wire):
+    """A run to make: of a task, or of a schedule as it is at present."""
+
+    task: Name | None = None
+    schedule: Name | None = None
+    input: Payload = Field(default_factory=dict, description="Left out for a schedule: its own input.")
+    priority: Priority | None = Field(default=None, description="Null: the schedule's, or the task's.")
+    at: Instant | None = Field(default=None, description="When it becomes due, with its offset; null: now.")
+
+    @model_validator(mode="after")
+    def _one_target(self) -> Self:
+        if (self.task is None) == (self.schedule is None):
+            raise ValueError("name either a task or a schedule")
+        return self
+
+    def request(self) -> RunRequest:
+        """Return what is asked for."""
+        return RunRequest(
+            task=self.task,
+            schedule=self.schedule,
+            input=self.input,
+            has_input="input" in self.model_fields_set,
+            priority=self.priority,
+            at=self.at,
+        )
+
+
+class CancelIn(Wire):
+    """Why a run is cancelled."""
+
+    reason: Sentence | None = None
+
+
+class RunOut(BaseModel):
+    """A run. `nominal_at` is what its schedule intended, `nominal_local` the same by the schedule's clock."""
+
+    id: UUID
+    ref: str | None = Field(description="`schedule@local time with offset`, for a run that a schedule intended.")
+    state: RunState
+    reason: str | None
+    task: str
+    queue: str
+    priority: int
+    schedule: str | None
+    schedule_revision: int | None
+    source: str
+    nominal_at: Utc | None
+    nominal_local: str | None
+    due_at: Utc
+    planned_at: Utc
+    available_at: Utc | None = Field(description="When a worker may take it, while it is in the line.")
+    expires_at: Utc | None = Field(description="Its start deadline.")
+    claimed_at: Utc | None = Field(description="When the present attempt began, while there is one.")
+    worker: str | None
+    lease_until: Utc | None
+    cancel_requested_at: Utc | None
+    finished_at: Utc | None
+    attempts: int
+    input: JsonValue
+
+
+class AttemptOut(BaseModel):
+    """One try at a run; without an outcome it is under way. `started_at` is by the worker's own clock."""
+
+    attempt: int
+    worker: str
+    claimed_at: Utc
+    started_at: Utc | None
+    finished_at: Utc | None
+    outcome: AttemptOutcome | None
+    reason: str | None
+    error: JsonValue
+    result: JsonValue
+
+
+class EventOut(BaseModel):
+    """One decision about a run."""
+
+    id: int
+    at: Utc
+    kind: EventKind
+    attempt: int | None
+    reason: str | None
+    detail: JsonValue
+
+
+class AttemptsOut(BaseModel):
+    """Every attempt of a run."""
+
+    items: list[AttemptOut]
+
+
+def run_out(view: RunView) -> RunOut:
+    """Return a run as the wire has it."""
+    row, local = view.row, nominal_local(view.row)
+    return RunOut(
+        id=row.run_id,
+        ref=ref_of(row),
+        state=view.state,
+        reason=row.reason,
+        task=row.task,
+        queue=row.queue,
+        priority=row.priority,
+        schedule=row.schedule,
+        schedule_revision=row.schedule_revision,
+        source=row.source,
+        nominal_at=row.nominal_at,
+        nominal_local=local and local.isoformat(),
+        due_at=row.due_at,
+        planned_at=row.planned_at,
+        available_at=row.available_at,
+        expires_at=row.expires_at,
+        claimed_at=row.claimed_at,
+        worker=row.worker,
+        lease_until=row.lease_until,
+        cancel_requested_at=row.cancel_requested_at,
+        finished_at=row.finished_at,
+        attempts=row.attempts,
+        input=json.loads(row.input),
+    )
+
+
+def attempt_out(attempt: Attempt) -> AttemptOut:
+    """Return an attempt as the wire has it."""
+    return AttemptOut(
+        attempt=attempt.attempt,
+        worker=attempt.worker,
+        claimed_at=attempt.claimed_at,
+        started_at=attempt.started_at,
+        finished_at=attempt.finished_at,
+        outcome=None if attempt.outcome is None else AttemptOutcome(attempt.outcome),
+        reason=attempt.reason,
+        error=_value(attempt.error),
+        result=_value(attempt.result),
+    )
+
+
+def event_out(event: RunEvent) -> EventOut:
+    """Return an event as the wire has it."""
+    return EventOut(
+        id=event.event_id,
+        at=event.at,
+        kind=EventKind(event.kind),
+        attempt=event.attempt,
+        reason=event.reason,
+        detail=_value(event.detail),
+    )
+
+
+def _value(text: str | None) -> Any:
+    return None if text is None else json.loads(text)

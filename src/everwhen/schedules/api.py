@@ -1,0 +1,194 @@
+"""Schedules over HTTP."""
+
+# ruff: noqa: FAST003  # the tenant in the path is read by the dependency that grants access
+
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from everwhen.core.triggers import Occurrence, Timing
+from everwhen.http.access import NAME_PATTERN, Access, Editor, Operator, Reader
+from everwhen.http.bodies import ControlRoute
+from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_cursor, read_number
+from everwhen.schedules import service
+from everwhen.schedules.model import Revision, RevisionAction, Schedule, ScheduleDraft, Spec, spec_to_data
+from everwhen.schedules.wire import (
+    FireOut,
+    PauseIn,
+    PreviewIn,
+    PreviewOut,
+    ReasonIn,
+    RevisionOut,
+    ScheduleChange,
+    ScheduleIn,
+    ScheduleOut,
+    catch_up_of,
+    changes_of,
+    timing_of,
+)
+
+router = APIRouter(route_class=ControlRoute, tags=["schedules"])
+
+ScheduleName = Annotated[str, Path(pattern=NAME_PATTERN, description="The schedule's name.")]
+Count = Annotated[int, Query(ge=1, le=100, description="How many fires to show.")]
+Why = Annotated[str | None, Query(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f\x7f]+$", description="Why.")]
+
+_LIST = "schedules"
+_REVISIONS = "revisions"
+_BUSY: dict[int | str, dict[str, Any]] = {409: {"description": "The state does not allow it, or it is catching up"}}
+
+
+@router.post("/v1/tenants/{tenant}/schedules", status_code=201, responses={409: {"description": "The name is taken"}})
+async def create_schedule(*, tenant: str, body: ScheduleIn, access: Editor, response: Response) -> ScheduleOut:
+    """Make a schedule; its first run is the first instant after now."""
+    draft = ScheduleDraft(
+        name=body.name,
+        task=body.task,
+        spec=Spec(timing=timing_of(body), catch_up=catch_up_of(body.catch_up)),
+        input=body.input,
+        priority=body.priority,
+    )
+    made = await service.create_schedule(
+        access.database, tenant_id=access.tenant_id, draft=draft, change=_change(access, None)
+    )
+    response.headers["Location"] = f"/v1/tenants/{tenant}/schedules/{made.name}"
+    return _out(made)
+
+
+@router.get("/v1/tenants/{tenant}/schedules")
+async def list_schedules(
+    *, request: Request, access: Reader, limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
+) -> Page[ScheduleOut]:
+    """List schedules by name."""
+    after = read_cursor(cursor, of=_LIST) or ""
+    found = await service.list_schedules(access.database, tenant_id=access.tenant_id, after=after, limit=limit + 1)
+    following = next_page(request, found, limit=limit, of=_LIST, key=lambda schedule: schedule.name)
+    return Page(items=[_out(schedule) for schedule in found[:limit]], next=following)
+
+
+@router.post("/v1/tenants/{tenant}/schedules/preview")
+async def preview_timing(*, body: PreviewIn, access: Reader) -> PreviewOut:
+    """Show when a timing that is not saved would fire."""
+    return await _preview(access, timing_of(body), body.count)
+
+
+@router.get("/v1/tenants/{tenant}/schedules/{name}")
+async def get_schedule(*, name: ScheduleName, access: Reader) -> ScheduleOut:
+    """Read one schedule."""
+    return _out(await service.get_schedule(access.database, tenant_id=access.tenant_id, name=name))
+
+
+@router.patch("/v1/tenants/{tenant}/schedules/{name}", responses=_BUSY)
+async def update_schedule(*, name: ScheduleName, body: ScheduleChange, access: Editor) -> ScheduleOut:
+    """Make the next revision. What is due stays as it is; what was planned ahead is decided anew."""
+    changed = await service.update_schedule(
+        access.database,
+        tenant_id=access.tenant_id,
+        name=name,
+        changes=lambda spec: changes_of(body, spec),
+        change=_change(access, body.reason),
+    )
+    return _out(changed)
+
+
+@router.delete("/v1/tenants/{tenant}/schedules/{name}", status_code=204, responses=_BUSY)
+async def delete_schedule(*, name: ScheduleName, access: Editor, reason: Why = None) -> None:
+    """End a schedule; its history stays, its name is free."""
+    await service.delete_schedule(
+        access.database, tenant_id=access.tenant_id, name=name, change=_change(access, reason)
+    )
+
+
+@router.post("/v1/tenants/{tenant}/schedules/{name}/pause", responses=_BUSY)
+async def pause_schedule(*, name: ScheduleName, body: PauseIn, access: Operator) -> ScheduleOut:
+    """Stop planning, with a reason."""
+    change = _change(access, body.reason)
+    return _out(await service.pause_schedule(access.database, tenant_id=access.tenant_id, name=name, change=change))
+
+
+@router.post("/v1/tenants/{tenant}/schedules/{name}/resume", responses=_BUSY)
+async def resume_schedule(*, name: ScheduleName, access: Operator, body: ReasonIn | None = None) -> ScheduleOut:
+    """Plan again from now on; the instants in between are recorded as skipped."""
+    change = _change(access, body and body.reason)
+    return _out(await service.resume_schedule(access.database, tenant_id=access.tenant_id, name=name, change=change))
+
+
+@router.get("/v1/tenants/{tenant}/schedules/{name}/revisions")
+async def list_revisions(
+    *, request: Request, name: ScheduleName, access: Reader, limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
+) -> Page[RevisionOut]:
+    """List what a schedule was, oldest first, with who changed it and why."""
+    after = read_number(cursor, of=_REVISIONS)
+    found = await service.list_revisions(
+        access.database, tenant_id=access.tenant_id, name=name, after=after, limit=limit + 1
+    )
+    following = next_page(request, found, limit=limit, of=_REVISIONS, key=lambda revision: str(revision.revision))
+    return Page(items=[_revision_out(revision) for revision in found[:limit]], next=following)
+
+
+@router.get("/v1/tenants/{tenant}/schedules/{name}/preview")
+async def preview_schedule(*, name: ScheduleName, access: Reader, count: Count = 5) -> PreviewOut:
+    """Show when a schedule fires next, paused or not."""
+    schedule = await service.get_schedule(access.database, tenant_id=access.tenant_id, name=name)
+    return await _preview(access, schedule.spec.timing, count)
+
+
+async def _preview(access: Access, timing: Timing, count: int) -> PreviewOut:
+    found = await service.preview(access.database, tenant_id=access.tenant_id, timing=timing, count=count)
+    fires = sum(occurrence.skipped is None for occurrence in found)
+    return PreviewOut(
+        timezone=timing.timezone,
+        gap=timing.effective_gap,
+        fold=timing.effective_fold,
+        items=[_fire_out(occurrence) for occurrence in found],
+        exhausted=fires < count,
+    )
+
+
+def _change(access: Access, reason: str | None) -> service.Change:
+    return service.Change(by=access.principal.subject, reason=reason)
+
+
+def _out(schedule: Schedule) -> ScheduleOut:
+    return ScheduleOut(
+        uid=schedule.uid,
+        name=schedule.name,
+        state=schedule.state,
+        state_reason=schedule.state_reason,
+        revision=schedule.revision,
+        task=schedule.task,
+        input=schedule.input,
+        priority=schedule.priority,
+        next_at=schedule.next_at,
+        last_error=schedule.last_error,
+        created_at=schedule.created_at,
+        updated_at=schedule.updated_at,
+        **spec_to_data(schedule.spec),
+    )
+
+
+def _revision_out(revision: Revision) -> RevisionOut:
+    return RevisionOut(
+        revision=revision.revision,
+        action=RevisionAction(revision.action),
+        task=revision.task,
+        spec=json.loads(revision.spec),
+        input=json.loads(revision.input),
+        priority=revision.priority,
+        changed_by=revision.changed_by,
+        reason=revision.reason,
+        changed_at=revision.changed_at,
+    )
+
+
+def _fire_out(occurrence: Occurrence) -> FireOut:
+    fires = occurrence.skipped is None
+    flags: list[Any] = ["dst_gap"] if occurrence.missing else []
+    return FireOut(
+        at=occurrence.nominal_at,
+        local=occurrence.local.isoformat(),
+        verdict="fires" if fires else "skipped",
+        reason=occurrence.skipped,
+        flags=flags + (["dst_fold"] if occurrence.repeated else []),
+    )

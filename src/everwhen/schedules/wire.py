@@ -1,0 +1,200 @@
+"""What schedules look like on the wire, in both directions."""
+
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, Field, JsonValue, Strict
+
+from everwhen.core.planning import CatchUp, CatchUpPolicy
+from everwhen.core.triggers import Timing, parse_trigger
+from everwhen.core.zones import FoldPolicy, GapPolicy
+from everwhen.http.fields import Name, Payload, Priority, Seconds, Sentence, Utc, Wire
+from everwhen.schedules.model import RevisionAction, ScheduleState, Spec
+
+Text = Annotated[str, Field(max_length=256)]
+Gap = Annotated[GapPolicy | None, Field(description="For a local time that does not exist; null: by the trigger.")]
+Fold = Annotated[FoldPolicy | None, Field(description="For a local time that occurs twice; null: by the trigger.")]
+
+
+class CronTrigger(Wire):
+    """Local wall-clock times that match a cron expression."""
+
+    kind: Literal["cron"]
+    expr: Text
+    seconds: Annotated[bool, Strict()] = False
+    dialect: Text = "vixie"
+
+
+class EveryTrigger(Wire):
+    """Elapsed time from an anchor."""
+
+    kind: Literal["every"]
+    every: Text = Field(description="An ISO 8601 duration, such as PT15M.")
+    anchor: Text | None = Field(default=None, description="An instant with its offset; left out: 1970-01-01T00:00:00Z.")
+
+
+class AtTrigger(Wire):
+    """One instant, or one local time of the schedule's zone when it names no offset."""
+
+    kind: Literal["at"]
+    at: Text
+
+
+TriggerIn = Annotated[CronTrigger | EveryTrigger | AtTrigger, Field(discriminator="kind")]
+
+
+class CatchUpFields(Wire):
+    """What becomes of instants that passed while nobody looked."""
+
+    policy: CatchUpPolicy = CatchUpPolicy.COALESCE
+    grace_seconds: Seconds = Field(default=60.0, description="An instant late by no more than this runs in any case.")
+    window_seconds: Seconds | None = Field(default=None, description="An instant late by more than this never runs.")
+
+
+class TimingIn(Wire):
+    """When to fire."""
+
+    trigger: TriggerIn
+    timezone: Text = "UTC"
+    gap: Gap = None
+    fold: Fold = None
+
+
+class PreviewIn(TimingIn):
+    """A timing to look ahead with, from now or from an instant."""
+
+    count: Annotated[int, Strict(), Field(ge=1, le=100)] = 5
+    catch_up: CatchUpFields | None = Field(
+        default=None, description="Accepted, so that a schedule's own body can be sent."
+    )
+
+
+class ScheduleIn(TimingIn):
+    """A schedule to make."""
+
+    name: Name
+    task: Name
+    catch_up: CatchUpFields = Field(default_factory=CatchUpFields)
+    input: Payload = Field(default_factory=dict)
+    priority: Priority | None = Field(default=None, description="Null: the task's.")
+
+
+class ScheduleChange(Wire):
+    """The fields of a schedule to change; what is left out stays. `catch_up` is replaced as a whole."""
+
+    task: Name = Field(default_factory=str)
+    trigger: TriggerIn = Field(default_factory=lambda: AtTrigger(kind="at", at=""))
+    timezone: Text = Field(default_factory=str)
+    gap: Gap = None
+    fold: Fold = None
+    catch_up: CatchUpFields = Field(default_factory=CatchUpFields)
+    input: Payload = Field(default_factory=dict)
+    priority: Priority | None = None
+    reason: Sentence | None = Field(default=None, description="Why; kept with the revision.")
+
+
+class PauseIn(Wire):
+    """Why a schedule is paused."""
+
+    reason: Sentence
+
+
+class ReasonIn(Wire):
+    """Why something is done."""
+
+    reason: Sentence | None = None
+
+
+class ScheduleOut(BaseModel):
+    """A schedule. `next_at` is its next fire; null while it has none."""
+
+    uid: UUID
+    name: str
+    state: ScheduleState
+    state_reason: str | None
+    revision: int
+    task: str
+    trigger: dict[str, JsonValue]
+    timezone: str
+    gap: GapPolicy | None
+    fold: FoldPolicy | None
+    catch_up: dict[str, JsonValue]
+    input: JsonValue
+    priority: int | None
+    next_at: Utc | None
+    last_error: str | None = Field(description="Why the planner put the schedule off; null when it did not.")
+    created_at: Utc
+    updated_at: Utc
+
+
+class RevisionOut(BaseModel):
+    """What a schedule became by one change."""
+
+    revision: int
+    action: RevisionAction
+    task: str
+    spec: dict[str, JsonValue]
+    input: JsonValue
+    priority: int | None
+    changed_by: str
+    reason: str | None
+    changed_at: Utc
+
+
+class FireOut(BaseModel):
+    """An instant that a schedule intends: as UTC, and as its zone's clocks show it, with the offset."""
+
+    at: Utc
+    local: str
+    verdict: Literal["fires", "skipped"]
+    reason: str | None
+    flags: list[Literal["dst_gap", "dst_fold"]]
+
+
+class PreviewOut(BaseModel):
+    """The next instants; `exhausted` when there are no more than these."""
+
+    timezone: str
+    gap: GapPolicy
+    fold: FoldPolicy
+    items: list[FireOut]
+    exhausted: bool
+
+
+def timing_of(body: TimingIn) -> Timing:
+    """Return the timing; raise TriggerError."""
+    return Timing(trigger_of(body.trigger), body.timezone, body.gap, body.fold)
+
+
+def trigger_of(trigger: CronTrigger | EveryTrigger | AtTrigger) -> Any:
+    """Return the trigger; raise TriggerError."""
+    return parse_trigger(trigger.model_dump(exclude_none=True))
+
+
+def catch_up_of(fields: CatchUpFields) -> CatchUp:
+    """Return the catch-up policy."""
+    window = fields.window_seconds
+    return CatchUp(
+        policy=fields.policy,
+        grace=timedelta(seconds=fields.grace_seconds),
+        window=None if window is None else timedelta(seconds=window),
+    )
+
+
+def changes_of(body: ScheduleChange, spec: Spec) -> dict[str, Any]:
+    """Return the fields of a draft that a change names; those of the spec are merged into the present one."""
+    given = body.model_fields_set
+    changes: dict[str, Any] = {name: getattr(body, name) for name in ("task", "input", "priority") if name in given}
+    if given & {"trigger", "timezone", "gap", "fold", "catch_up"}:
+        old = spec.timing
+        changes["spec"] = Spec(
+            timing=Timing(
+                trigger_of(body.trigger) if "trigger" in given else old.trigger,
+                body.timezone if "timezone" in given else old.timezone,
+                body.gap if "gap" in given else old.gap,
+                body.fold if "fold" in given else old.fold,
+            ),
+            catch_up=catch_up_of(body.catch_up) if "catch_up" in given else spec.catch_up,
+        )
+    return changes

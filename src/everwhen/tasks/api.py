@@ -1,0 +1,154 @@
+"""Tasks over HTTP."""
+
+# ruff: noqa: FAST003  # the tenant in the path is read by the dependency that grants access
+
+from typing import Annotated, Any, Self
+
+from fastapi import APIRouter, Path, Request, Response
+from pydantic import BaseModel, Field, Strict, model_validator
+
+from everwhen.core.retry import MAX_ATTEMPTS_LIMIT, MAX_DELAY, Jitter, RetryPolicy
+from everwhen.http.access import NAME_PATTERN, Editor, Reader
+from everwhen.http.bodies import ControlRoute
+from everwhen.http.fields import Name, PositiveSeconds, Priority, Utc, Wire
+from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_cursor
+from everwhen.tasks import service
+from everwhen.tasks.model import Task, TaskDraft, retry_from_json, retry_to_json
+
+router = APIRouter(route_class=ControlRoute, tags=["tasks"])
+
+TaskName = Annotated[str, Path(pattern=NAME_PATTERN, description="The task's name.")]
+Attempts = Annotated[int, Strict(), Field(ge=1, le=MAX_ATTEMPTS_LIMIT)]
+Delay = Annotated[float, Strict(), Field(ge=0, le=MAX_DELAY.total_seconds(), allow_inf_nan=False)]
+Factor = Annotated[float, Strict(), Field(ge=1, le=100, allow_inf_nan=False)]
+
+_LIST = "tasks"
+_DEFAULT = retry_to_json(RetryPolicy())
+
+
+class RetryFields(Wire):
+    """How often and how fast a failed attempt is tried again: `base * factor ^ (n - 1)` seconds, at most the cap."""
+
+    max_attempts: Attempts = _DEFAULT["max_attempts"]
+    base_seconds: Delay = _DEFAULT["base_seconds"]
+    factor: Factor = _DEFAULT["factor"]
+    cap_seconds: Delay = _DEFAULT["cap_seconds"]
+    jitter: Jitter = Jitter(_DEFAULT["jitter"])
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        self.policy()
+        return self
+
+    def policy(self) -> RetryPolicy:
+        """Return the policy; raise ValueError when the numbers do not fit together."""
+        return retry_from_json(self.model_dump())
+
+
+class RetryChange(Wire):
+    """The fields of the retry policy to change; what is left out stays."""
+
+    max_attempts: Attempts = Field(default_factory=int)
+    base_seconds: Delay = Field(default_factory=float)
+    factor: Factor = Field(default_factory=float)
+    cap_seconds: Delay = Field(default_factory=float)
+    jitter: Jitter = Field(default_factory=lambda: Jitter.NONE)
+
+
+class TaskIn(Wire):
+    """A task to make."""
+
+    name: Name
+    queue: Name = "default"
+    priority: Priority = 5
+    retry: RetryFields = Field(default_factory=RetryFields)
+    timeout_seconds: PositiveSeconds | None = Field(default=None, description="The longest that one attempt may run.")
+    start_deadline_seconds: PositiveSeconds | None = Field(
+        default=None, description="How long after it is due a run may still start; later it expires."
+    )
+
+
+class TaskChange(Wire):
+    """The fields of a task to change; what is left out stays."""
+
+    queue: Name = Field(default_factory=str)
+    priority: Priority = Field(default_factory=int)
+    retry: RetryChange = Field(default_factory=RetryChange)
+    timeout_seconds: PositiveSeconds | None = None
+    start_deadline_seconds: PositiveSeconds | None = None
+
+
+class RetryOut(BaseModel):
+    """The retry policy in force."""
+
+    max_attempts: int
+    base_seconds: float
+    factor: float
+    cap_seconds: float
+    jitter: Jitter
+
+
+class TaskOut(BaseModel):
+    """A task."""
+
+    name: str
+    queue: str
+    priority: int
+    retry: RetryOut
+    timeout_seconds: float | None
+    start_deadline_seconds: float | None
+    created_at: Utc
+    updated_at: Utc
+
+
+@router.post("/v1/tenants/{tenant}/tasks", status_code=201, responses={409: {"description": "The name is taken"}})
+async def create_task(*, tenant: str, body: TaskIn, access: Editor, response: Response) -> TaskOut:
+    """Make a task, and its tenant's line at the queue."""
+    draft = TaskDraft(
+        name=body.name,
+        queue=body.queue,
+        priority=body.priority,
+        retry=body.retry.policy(),
+        timeout_seconds=body.timeout_seconds,
+        start_deadline_seconds=body.start_deadline_seconds,
+    )
+    made = await service.create_task(access.database, tenant_id=access.tenant_id, draft=draft)
+    response.headers["Location"] = f"/v1/tenants/{tenant}/tasks/{made.name}"
+    return _out(made)
+
+
+@router.get("/v1/tenants/{tenant}/tasks")
+async def list_tasks(
+    *, request: Request, access: Reader, limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
+) -> Page[TaskOut]:
+    """List tasks by name."""
+    after = read_cursor(cursor, of=_LIST) or ""
+    found = await service.list_tasks(access.database, tenant_id=access.tenant_id, after=after, limit=limit + 1)
+    following = next_page(request, found, limit=limit, of=_LIST, key=lambda task: task.name)
+    return Page(items=[_out(task) for task in found[:limit]], next=following)
+
+
+@router.get("/v1/tenants/{tenant}/tasks/{name}")
+async def get_task(*, name: TaskName, access: Reader) -> TaskOut:
+    """Read one task."""
+    return _out(await service.get_task(access.database, tenant_id=access.tenant_id, name=name))
+
+
+@router.patch("/v1/tenants/{tenant}/tasks/{name}")
+async def update_task(*, name: TaskName, body: TaskChange, access: Editor) -> TaskOut:
+    """Change a task. Runs that wait already stay in their queue; failed attempts follow the new retry policy."""
+    changes: dict[str, Any] = body.model_dump(exclude_unset=True)
+    return _out(await service.update_task(access.database, tenant_id=access.tenant_id, name=name, changes=changes))
+
+
+def _out(task: Task) -> TaskOut:
+    return TaskOut(
+        name=task.name,
+        queue=task.queue,
+        priority=task.priority,
+        retry=RetryOut(**retry_to_json(task.retry)),
+        timeout_seconds=task.timeout_seconds,
+        start_deadline_seconds=task.start_deadline_seconds,
+        created_at=task.created_at,
+        updated_at=task.updated_at,
+    )

@@ -1,0 +1,55 @@
+"""Who calls the API in tests: tokens of every kind, and a client that carries one."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from uuid import UUID
+
+import httpx2
+from fastapi import FastAPI
+
+from everwhen import clock
+from everwhen.http.app import create_app
+from everwhen.http.auth import Authenticator, Role, mint_token
+from everwhen.http.plane import ControlPlane, OnReady
+from everwhen.postgres.pool import Database
+from everwhen.runs.api import router as runs_router
+from everwhen.schedules.api import router as schedules_router
+from everwhen.tasks.api import router as tasks_router
+from everwhen.tenants.api import router as tenants_router
+from everwhen.tenants.service import find_tenant
+
+SECRET = "a-secret-of-tests-that-is-long-enough-for-sha256"
+ROUTERS = (tenants_router, tasks_router, schedules_router, runs_router)
+
+
+def token_of(
+    *roles: Role | str, tenant_id: UUID | None = None, subject: str = "tester", queues: Iterable[str] | None = None
+) -> str:
+    """A token that holds for an hour."""
+    return mint_token(
+        SECRET,
+        subject=subject,
+        roles=[Role(role) for role in roles],
+        tenant_id=tenant_id,
+        queues=queues,
+        now=clock.process_now(),
+        lifetime=timedelta(hours=1),
+    )
+
+
+def app_on(database: Database, *, on_ready: OnReady | None = None, body_bytes_max: int = 1 << 20) -> FastAPI:
+    """The control API on a database."""
+    plane = ControlPlane(
+        database=database,
+        authenticator=Authenticator(SECRET),
+        find_tenant=find_tenant,
+        on_ready=on_ready,
+        body_bytes_max=body_bytes_max,
+    )
+    return create_app(plane, routers=ROUTERS)
+
+
+def client_of(app: FastAPI, token: str | None = None) -> httpx2.AsyncClient:
+    """A client inside the process; close it, or use it in an `async with` block."""
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    return httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://everwhen.test", headers=headers)
