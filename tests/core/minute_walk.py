@@ -23,6 +23,7 @@ class Window:
         self.start, self.end = centre - reach, centre + reach
         self.passes = defaultdict(list)
         self.jumps = []
+        self.known = {}
         margin = timedelta(hours=26)  # a displaced or repeated time comes from no farther
         instant, before = self.start - margin, None
         while instant <= self.end + margin:
@@ -38,9 +39,8 @@ class Window:
         """Return the fires strictly inside the window, ascending."""
         rule = Rule(expr)
         found = set()
-        for wall, instants in self.passes.items():
-            if rule.matches(wall):
-                found.update({"first": instants[:1], "second": instants[-1:], "both": instants}[fold])
+        for instants in self._matching(expr):
+            found.update({"first": instants[:1], "second": instants[-1:], "both": instants}[fold])
         for instant, offset, missing in self.jumps:
             for wall in filter(rule.matches, missing):
                 if gap == "gap_end":
@@ -48,6 +48,12 @@ class Window:
                 elif gap == "shift":
                     found.add(wall.replace(tzinfo=UTC) - offset)
         return sorted(instant for instant in found if self.start < instant < self.end)
+
+    def _matching(self, expr):
+        if expr not in self.known:
+            rule = Rule(expr)
+            self.known[expr] = [instants for wall, instants in self.passes.items() if rule.matches(wall)]
+        return self.known[expr]
 
     def skips(self, expr):
         """Return the transitions that jump over a match, with the matches."""

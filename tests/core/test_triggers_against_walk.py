@@ -122,3 +122,22 @@ def test_fires_ascend_and_nothing_lies_between_two_of_them(expr, zone, policy, a
     for earlier, later in pairwise(found):
         for tenths in (0, 3, 9):
             assert next(fires(timing, after=earlier + (later - earlier) * tenths / 10)) == later
+
+
+@pytest.mark.parametrize(("zone", "change"), CASES, ids=lambda value: str(value)[:20])
+def test_a_date_near_a_transition_is_found_from_far_away(zone, change):
+    around = window(zone, change)
+    walls = sorted(around.passes)
+    near = [walls[i] for i in range(len(walls) // 3, 2 * len(walls) // 3, 97)]
+    for wall in [
+        *near,
+        *(missing[0] for _, _, missing in around.jumps),
+        *(missing[-1] for _, _, missing in around.jumps),
+    ]:
+        expr = f"{wall.minute} {wall.hour} {wall.day} {wall.month} *"
+        for gap, fold in (("gap_end", "both"), ("shift", "second"), ("skip", "first")):
+            timing = Timing(Cron(expr), zone, GapPolicy(gap), FoldPolicy(fold))
+            for days in (2, 150, 700):
+                found = fires(timing, after=around.start - timedelta(days=days), until=around.end)
+                inside = [instant for instant in found if around.start < instant < around.end]
+                assert inside == around.fires(expr, gap=gap, fold=fold), (expr, days)
