@@ -35,6 +35,11 @@ async def unnest(session: Any, rows: list[tuple]) -> None:
     await session.plan(columns(rows))
 
 
+async def unnest_as_text(session: Any, rows: list[tuple]) -> None:
+    """What `%s` sends for a list of strings: an array literal, each element quoted and escaped."""
+    await session.call(session.db.sql["plan"].replace(")b::", ")s::"), columns(rows))
+
+
 async def staged(session: Any, rows: list[tuple]) -> None:
     """COPY into a temporary table, then the very same guarded insert from there."""
     sql = re.sub(r"/\*source\*/.*?/\*end\*/", "staged", session.db.sql["plan"], flags=re.DOTALL)
@@ -77,11 +82,11 @@ def timed(bench: Any, into: dict[str, Any], name: str, n: int) -> Iterator[None]
 
 
 async def inserts(bench: Any) -> dict[str, Any]:
-    """COPY needs a role that row-level security leaves alone (`COPY FROM` refuses it): so all three run as one here."""
+    """COPY needs a role that row-level security leaves alone (`COPY FROM` refuses it): so all run as one here."""
     db, found = bench.databases["E count, no RLS", 0], {}
     for batch in (10, 100, 500, 5000):
         n = min(20_000, batch * 100) if not bench.quick else min(5000, batch * 50)
-        for write in (unnest, staged, direct):
+        for write in (unnest, unnest_as_text, staged, direct):
             db.reset()
             chunks = [make(batch, past(), 1) for _ in range(n // batch + 1)]
             async with bench.sessions(db, 1) as (session,):

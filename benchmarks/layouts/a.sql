@@ -10,8 +10,8 @@ create index runs_leased on runs (lease_until) where lease_until is not null;
 
 -- name: plan
 with given as (
-  select * from /*source*/ unnest(%(tenants)s::uuid[], %(runs)s::uuid[], %(schedules)s::uuid[], %(queues)s::text[],
-                       %(priorities)s::smallint[], %(dues)s::timestamptz[], %(inputs)s::text[])
+  select * from /*source*/ unnest(%(tenants)b::uuid[], %(runs)b::uuid[], %(schedules)b::uuid[], %(queues)b::text[],
+                       %(priorities)b::smallint[], %(dues)b::timestamptz[], %(inputs)b::text[])
     as g (tenant_id, run_id, schedule_id, queue, priority, due_at, input) /*end*/),
 made as (
   insert into runs (tenant_id, run_id, schedule_id, task, queue, source, priority, nominal_at, due_at, available_at, input)
@@ -51,7 +51,7 @@ limit %(n)s
 with taken as (
   update runs r set state = 'running', attempt = r.attempt + 1, worker = %(worker)s, claimed_at = now(),
                     lease_until = now() + interval '30 s'
-  from unnest(%(tenants)s::uuid[], %(runs)s::uuid[]) p (tenant_id, run_id)
+  from unnest(%(tenants)b::uuid[], %(runs)b::uuid[]) p (tenant_id, run_id)
   where r.tenant_id = p.tenant_id and r.run_id = p.run_id
   returning r.tenant_id, r.run_id, r.attempt, r.task, r.due_at, r.input),
 logged as (
@@ -61,14 +61,14 @@ select tenant_id, run_id, attempt, task, due_at, input::text from taken
 
 -- name: heartbeat
 update runs r set lease_until = now() + interval '30 s'
-from unnest(%(tenants)s::uuid[], %(runs)s::uuid[], %(tokens)s::smallint[]) d (tenant_id, run_id, attempt)
+from unnest(%(tenants)b::uuid[], %(runs)b::uuid[], %(tokens)b::smallint[]) d (tenant_id, run_id, attempt)
 where r.tenant_id = d.tenant_id and r.run_id = d.run_id and r.attempt = d.attempt and r.state = 'running'
 returning r.run_id
 
 -- name: complete
 with gone as (
   update runs r set state = d.state, finished_at = now(), lease_until = null
-  from unnest(%(tenants)s::uuid[], %(runs)s::uuid[], %(tokens)s::smallint[], %(states)s::text[]) d (tenant_id, run_id, attempt, state)
+  from unnest(%(tenants)b::uuid[], %(runs)b::uuid[], %(tokens)b::smallint[], %(states)b::text[]) d (tenant_id, run_id, attempt, state)
   where r.tenant_id = d.tenant_id and r.run_id = d.run_id and r.attempt = d.attempt and r.state = 'running'
   returning r.tenant_id, r.run_id, r.attempt, r.worker, r.claimed_at, r.state),
 tried as (

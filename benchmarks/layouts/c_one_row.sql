@@ -7,7 +7,7 @@ alter table attempts add column run_state text, add column run_reason text;
 -- name: complete
 with gone as (
   delete from leases l
-  using unnest(%(tenants)s::uuid[], %(runs)s::uuid[], %(tokens)s::smallint[], %(states)s::text[]) d (tenant_id, run_id, attempt, state)
+  using unnest(%(tenants)b::uuid[], %(runs)b::uuid[], %(tokens)b::smallint[], %(states)b::text[]) d (tenant_id, run_id, attempt, state)
   where l.tenant_id = d.tenant_id and l.run_id = d.run_id and l.attempt = d.attempt
   returning l.tenant_id, l.run_id, l.attempt, l.worker, l.claimed_at, d.state),
 tried as (

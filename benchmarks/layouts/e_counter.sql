@@ -43,7 +43,7 @@ from taken t join runs r on r.tenant_id = t.tenant_id and r.run_id = t.run_id
 -- name: complete
 with gone as (
   delete from leases l
-  using unnest(%(tenants)s::uuid[], %(runs)s::uuid[], %(tokens)s::smallint[], %(states)s::text[]) d (tenant_id, run_id, attempt, state)
+  using unnest(%(tenants)b::uuid[], %(runs)b::uuid[], %(tokens)b::smallint[], %(states)b::text[]) d (tenant_id, run_id, attempt, state)
   where l.tenant_id = d.tenant_id and l.run_id = d.run_id and l.attempt = d.attempt
   returning l.tenant_id, l.run_id, l.attempt, l.queue, l.worker, l.claimed_at, d.state),
 freed as materialized (

@@ -53,17 +53,17 @@ from taken t cross join lateral (
 
 -- name: heartbeat
 update leases l set lease_until = now() + interval '30 s'
-where l.tenant_id = any (%(tenants)s::uuid[]) and l.run_id = any (%(runs)s::uuid[])
-  and l.attempt = (%(tokens)s::smallint[])[array_position(%(runs)s::uuid[], l.run_id)]
+where l.tenant_id = any (%(tenants)b::uuid[]) and l.run_id = any (%(runs)b::uuid[])
+  and l.attempt = (%(tokens)b::smallint[])[array_position(%(runs)b::uuid[], l.run_id)]
 returning l.run_id, l.cancel_requested
 
 -- name: complete
 with gone as (
   delete from leases l
-  where l.tenant_id = any (%(tenants)s::uuid[]) and l.run_id = any (%(runs)s::uuid[])
-    and l.attempt = (%(tokens)s::smallint[])[array_position(%(runs)s::uuid[], l.run_id)]
+  where l.tenant_id = any (%(tenants)b::uuid[]) and l.run_id = any (%(runs)b::uuid[])
+    and l.attempt = (%(tokens)b::smallint[])[array_position(%(runs)b::uuid[], l.run_id)]
   returning l.tenant_id, l.run_id, l.attempt, l.queue, l.worker, l.claimed_at,
-            (%(states)s::text[])[array_position(%(runs)s::uuid[], l.run_id)] as state),
+            (%(states)b::text[])[array_position(%(runs)b::uuid[], l.run_id)] as state),
 tried as (
   insert into attempts (tenant_id, run_id, attempt, worker, claimed_at, finished_at, outcome)
   select tenant_id, run_id, attempt, worker, claimed_at, now(), state from gone),

@@ -16,8 +16,8 @@ create table leases (
 
 -- name: plan
 with given as (
-  select * from /*source*/ unnest(%(tenants)s::uuid[], %(runs)s::uuid[], %(schedules)s::uuid[], %(queues)s::text[],
-                       %(priorities)s::smallint[], %(dues)s::timestamptz[], %(inputs)s::text[])
+  select * from /*source*/ unnest(%(tenants)b::uuid[], %(runs)b::uuid[], %(schedules)b::uuid[], %(queues)b::text[],
+                       %(priorities)b::smallint[], %(dues)b::timestamptz[], %(inputs)b::text[])
     as g (tenant_id, run_id, schedule_id, queue, priority, due_at, input) /*end*/),
 made as (
   insert into runs (tenant_id, run_id, schedule_id, task, queue, source, priority, nominal_at, due_at, input)
@@ -88,6 +88,6 @@ from taken t join runs r on r.tenant_id = t.tenant_id and r.run_id = t.run_id
 
 -- name: heartbeat
 update leases l set lease_until = now() + interval '30 s'
-from unnest(%(tenants)s::uuid[], %(runs)s::uuid[], %(tokens)s::smallint[]) d (tenant_id, run_id, attempt)
+from unnest(%(tenants)b::uuid[], %(runs)b::uuid[], %(tokens)b::smallint[]) d (tenant_id, run_id, attempt)
 where l.tenant_id = d.tenant_id and l.run_id = d.run_id and l.attempt = d.attempt
 returning l.run_id, l.cancel_requested
