@@ -43,7 +43,7 @@ import msgspec
 from everwhen.worker._clock import Clock, Jitter
 from everwhen.worker.backoff import Outage
 from everwhen.worker.errors import ServerAway, WorkerError
-from everwhen.worker.protocol import ClaimedRun, HeartbeatRequest, HeartbeatResponse, HeldLease, LeaseResult
+from everwhen.worker.protocol import NOTHING, ClaimedRun, HeartbeatRequest, HeartbeatResponse, HeldLease, LeaseResult
 
 log = logging.getLogger("everwhen.worker")
 
@@ -207,7 +207,10 @@ class LeaseKeeper:
             details.append(taken)
         held = [
             HeldLease(
-                tenant_id=lease.run.tenant_id, run_id=lease.run.run_id, lease_token=lease.run.lease_token, details=taken
+                tenant_id=lease.run.tenant_id,
+                run_id=lease.run.run_id,
+                lease_token=lease.run.lease_token,
+                details=taken or NOTHING,
             )
             for lease, taken in zip(batch, details, strict=True)
         ]

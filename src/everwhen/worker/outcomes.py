@@ -9,7 +9,7 @@ import msgspec
 
 from everwhen.worker.errors import AttemptTimedOut, CancelRequested, InputMismatch, LeaseLost, NoRetry, Retry
 from everwhen.worker.leases import Lease
-from everwhen.worker.protocol import Outcome, Report, RunError
+from everwhen.worker.protocol import NOTHING, Outcome, Report, RunError
 
 MOST_MESSAGE_CHARACTERS: Final = 2_000
 MOST_TRACEBACK_CHARACTERS: Final = 12_000
@@ -20,7 +20,7 @@ _encode = msgspec.json.Encoder().encode
 def succeeded(lease: Lease, value: Any, *, started_at: datetime | None) -> Report:
     """Report a return; one after the function saw that cancel was requested ends the run `cancelled`."""
     try:
-        result = None if value is None else msgspec.Raw(_encode(value))
+        result = NOTHING if value is None else msgspec.Raw(_encode(value))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         message = f"task {lease.run.task!r} returned {type(value).__name__}, which cannot be written as JSON: {error}"
         refused = RunError(type="ResultNotSerialisable", message=clean(message, MOST_MESSAGE_CHARACTERS))
@@ -77,7 +77,7 @@ def released(lease: Lease) -> Report:
 def refused(report: Report, reason: str) -> Report:
     """Replace a report that the server will not take (a result too large, say) by a failure that tells why."""
     error = RunError(type="ReportRefused", message=clean(reason, MOST_MESSAGE_CHARACTERS))
-    return msgspec.structs.replace(report, outcome="failed", result=None, error=error, retryable=False)
+    return msgspec.structs.replace(report, outcome="failed", result=NOTHING, error=error, retryable=False)
 
 
 def describe(error: BaseException) -> RunError:

@@ -9,6 +9,9 @@ from uuid import UUID
 
 import msgspec
 
+NOTHING = msgspec.Raw(b"null")
+"""What stands for no payload: msgspec decodes Raw from any JSON, but not Raw or None."""
+
 Outcome = Literal["succeeded", "failed", "cancelled", "released"]
 
 
@@ -56,7 +59,7 @@ class HeldLease(msgspec.Struct, kw_only=True, frozen=True):
     tenant_id: UUID
     run_id: UUID
     lease_token: str
-    details: msgspec.Raw | None = None
+    details: msgspec.Raw = NOTHING
 
 
 class HeartbeatRequest(msgspec.Struct, kw_only=True, frozen=True):
@@ -97,7 +100,7 @@ class Report(msgspec.Struct, kw_only=True, frozen=True):
     run_id: UUID
     lease_token: str
     outcome: Outcome
-    result: msgspec.Raw | None = None
+    result: msgspec.Raw = NOTHING
     error: RunError | None = None
     retryable: bool = True
     retry_after_seconds: float | None = None

@@ -78,7 +78,7 @@ def _outcome(report: Report) -> TaskOutcome:
     after = report.retry_after_seconds
     return TaskOutcome(
         outcome=report.outcome,
-        result=None if report.result is None else msgspec.json.decode(report.result),
+        result=msgspec.json.decode(report.result),
         error=report.error,
         retryable=report.retryable,
         retry_after=None if after is None else timedelta(seconds=after),
