@@ -210,7 +210,7 @@ class Bench:
     def __init__(self, dsn: str, postmaster: int, *, quick: bool) -> None:
         self.dsn, self.postmaster, self.quick = dsn, postmaster, quick
         self.behind = 50_000 if quick else 1_000_000
-        self.rows = 3_000 if quick else 8_000
+        self.rows = 3_000 if quick else 7_000
         self.turns = 1 if quick else 3
         self.values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         self.databases: dict[tuple[str, int], Database] = {}
@@ -334,7 +334,7 @@ class Bench:
             for db in self.databases.values():
                 if db.layout.core or turn < 2:
                     await self.hundred(db)
-                if db.layout.core and turn < 2:
+                if db.layout.core and turn == 0:
                     await self.steps(db)
             print(f"turn {turn + 1} of {turns} done", flush=True)
         for db in self.databases.values():

@@ -16,9 +16,11 @@ ready as materialized (
     select case when s.max_in_flight is null then %(n)s::bigint
                 else s.max_in_flight - (select count(*) from leases h where h.tenant_id = s.tenant_id and h.queue = s.queue) end as room
     offset 0) h
-  where h.room > 0 and exists (
-    select from waiting w where w.tenant_id = s.tenant_id and w.queue = s.queue and w.available_at <= now()
-      and w.priority = any ('{9,8,7,6,5,4,3,2,1,0}'::smallint[]))
+  -- not `exists`: that becomes a semi-join, which may read the whole line for every lane
+  cross join lateral (
+    select 1 from waiting w where w.tenant_id = s.tenant_id and w.queue = s.queue and w.available_at <= now()
+      and w.priority = any ('{9,8,7,6,5,4,3,2,1,0}'::smallint[]) limit 1) w
+  where h.room > 0
   limit %(lanes)s),
 locked as materialized (
   select l.tenant_id, l.queue, r.virtual_time, l.weight, r.room

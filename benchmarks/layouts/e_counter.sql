@@ -6,9 +6,10 @@ with ready as materialized (
     select tenant_id, queue, virtual_time from lanes
     where queue = %(queue)s and (%(tenant)s::uuid is null or tenant_id = %(tenant)s) and in_flight < coalesce(max_in_flight, 2147483647)
     order by virtual_time offset 0) s
-  where exists (
-    select from waiting w where w.tenant_id = s.tenant_id and w.queue = s.queue and w.available_at <= now()
-      and w.priority = any ('{9,8,7,6,5,4,3,2,1,0}'::smallint[]))
+  -- not `exists`: that becomes a semi-join, which may read the whole line for every lane
+  cross join lateral (
+    select 1 from waiting w where w.tenant_id = s.tenant_id and w.queue = s.queue and w.available_at <= now()
+      and w.priority = any ('{9,8,7,6,5,4,3,2,1,0}'::smallint[]) limit 1) w
   limit %(lanes)s),
 locked as materialized (
   select l.tenant_id, l.queue, l.virtual_time, l.weight, coalesce(l.max_in_flight, 2147483647) - l.in_flight as room
