@@ -1,0 +1,54 @@
+"""The command line. A command is imported when it is called, so that each costs what it uses.
+
+Data goes to standard output, everything else to standard error. An error is one line that says what, which, and what to
+do; the exit codes are those of docs/reference/cli.md.
+"""
+
+import importlib
+from typing import Final, cast
+
+import click
+
+from everwhen import __version__
+
+COMMANDS: Final = {
+    "db": "everwhen.cli.server:db",
+    "doctor": "everwhen.cli.doctor:doctor",
+    "import": "everwhen.cli.imports:import_group",
+    "migrate": "everwhen.cli.server:migrate",
+    "next": "everwhen.cli.next:next_command",
+    "run": "everwhen.cli.run:run",
+    "schedule": "everwhen.cli.schedule:schedule",
+    "serve": "everwhen.cli.server:serve",
+    "task": "everwhen.cli.task:task",
+    "tenant": "everwhen.cli.tenant:tenant",
+    "token": "everwhen.cli.token:token",
+    "up": "everwhen.cli.up:up",
+    "verify": "everwhen.cli.server:verify",
+    "worker": "everwhen.cli.worker:worker_command",
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands' names, and imports one when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # the library's signature
+        """Return every name, in order."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import a command by its name."""
+        target = COMMANDS.get(cmd_name)
+        if target is None:
+            return None
+        module, _, attribute = target.partition(":")
+        return cast("click.Command", getattr(importlib.import_module(module), attribute))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="everwhen")
+def main() -> None:
+    """Everwhen: a durable, multi-tenant scheduler on PostgreSQL.
+
+    `everwhen up` starts everything on a database of its own; `everwhen next` tells when an expression fires.
+    """

@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from everwhen.dispatch.lines import Lines
 from everwhen.dispatch.model import Lease, Renewal
-from everwhen.dispatch.reports import parse_token
+from everwhen.dispatch.reports import parse_token, payload_text
 from everwhen.dispatch.service import Claim, Dispatch
 from everwhen.errors import Forbidden, InvalidInput, TooLarge
 from everwhen.http.auth import Principal, Role
@@ -169,7 +169,7 @@ def _check_name(name: str, pointer: str) -> None:
 def _check_report(report: Report, principal: Principal, pointer: str) -> None:
     if not _is_mine(report.tenant_id, principal):
         raise InvalidInput.at(f"{pointer}/tenant_id", "the token is not for this tenant")
-    if report.result is not None and len(bytes(report.result)) > MOST_PAYLOAD_BYTES:
+    if len(bytes(report.result)) > MOST_PAYLOAD_BYTES:
         raise InvalidInput.at(f"{pointer}/result", f"a result has at most {MOST_PAYLOAD_BYTES} bytes")
     error = report.error
     if error and len(error.type) + len(error.message) + len(error.traceback or "") > MOST_ERROR_CHARACTERS:
@@ -204,11 +204,9 @@ def _claimed(lease: Lease) -> ClaimedRun:
 
 
 def _renewal(lease: HeldLease) -> tuple[UUID, UUID, int, str | None]:
-    details = None if lease.details is None else bytes(lease.details)
-    if details is not None and len(details) > MOST_PAYLOAD_BYTES:
+    if len(bytes(lease.details)) > MOST_PAYLOAD_BYTES:
         raise InvalidInput.at("/leases", f"details have at most {MOST_PAYLOAD_BYTES} bytes")
-    text = None if details is None else details.decode()
-    return lease.tenant_id, lease.run_id, parse_token(lease.lease_token), text
+    return lease.tenant_id, lease.run_id, parse_token(lease.lease_token), payload_text(lease.details)
 
 
 def _lease_result(lease: HeldLease, renewed: Renewal | None) -> LeaseResult:

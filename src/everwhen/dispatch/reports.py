@@ -81,7 +81,7 @@ def closing(report: Report, *, token: int, transition: Transition) -> Closing:
         lease_token=token,
         transition=transition,
         error=_error_json(report.error),
-        result=None if report.result is None else bytes(report.result).decode(),
+        result=payload_text(report.result),
         started_at=report.started_at,
     )
 
@@ -106,6 +106,12 @@ def columns(closings: Sequence[Closing]) -> dict[str, list[Any]]:
         "results": column(lambda c: c.result),
         "started_ats": column(lambda c: c.started_at),
     }
+
+
+def payload_text(payload: msgspec.Raw) -> str | None:
+    """Return a payload as JSON text, or None when there is none. Bytes that are no UTF-8 become replacement marks."""
+    text = bytes(payload).decode("utf-8", "replace")
+    return None if text == "null" else text
 
 
 def parse_token(text: str) -> int:

@@ -29,7 +29,7 @@ from everwhen.dispatch import reports, store
 from everwhen.dispatch.model import DEADLINE_GRACE_SECONDS, HeldLease, LaneRow, Lease, Renewal
 from everwhen.dispatch.reports import Closing
 from everwhen.postgres.pool import Connection, Database
-from everwhen.worker.protocol import Report, ReportResult, RunError
+from everwhen.worker.protocol import NOTHING, Report, ReportResult, RunError
 
 MOST_LANES: Final = 64
 """How many tenants' lanes one claim at a shared queue locks at most."""
@@ -227,7 +227,7 @@ async def close(conn: Connection, closings: Sequence[Closing], *, now: datetime)
 
 def _without_payload(report: Report, error: psycopg.Error) -> Report:
     note = RunError(type="UnstorablePayload", message=f"the payload was set aside: {str(error).splitlines()[0]}")
-    return msgspec.structs.replace(report, result=None, error=note)
+    return msgspec.structs.replace(report, result=NOTHING, error=note)
 
 
 def _was_closed(decision: Closing | Refused, closed: set[tuple[UUID, UUID]]) -> bool:

@@ -1,0 +1,229 @@
+"""The composition, by hand: what the server is made of, and how it starts and stops.
+
+Start: settings → zones from `tzdata` only → the schema fits → pools → the listener → the roles, each in its own task.
+Stop (SIGINT, SIGTERM, or a role that ends by a defect): claims that wait are sent home, the API finishes what it has
+begun, roles end after their tick, the pools close. A second signal ends the process at once.
+"""
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+import structlog
+import uvicorn
+from fastapi import FastAPI
+
+from everwhen import clock, roles
+from everwhen.config import RoleName, Settings
+from everwhen.core.zones import use_tzdata_only
+from everwhen.dispatch.api import BODY_FACTOR, WorkerApi, WorkerLimits
+from everwhen.dispatch.lines import Lines
+from everwhen.dispatch.reaper import Reaper
+from everwhen.dispatch.service import Dispatch
+from everwhen.errors import ConfigurationError
+from everwhen.http.app import create_app
+from everwhen.http.auth import Authenticator
+from everwhen.http.plane import ControlPlane
+from everwhen.postgres.migrate import assert_compatible
+from everwhen.postgres.pool import Connection, Database, PoolLimits
+from everwhen.postgres.wakeups import Wakeups, notify, queue_topic
+from everwhen.roles import Loop, Role
+from everwhen.runs import api as runs_api
+from everwhen.schedules import api as schedules_api
+from everwhen.schedules.scheduler import Scheduler
+from everwhen.tasks import api as tasks_api
+from everwhen.tenants import api as tenants_api
+from everwhen.tenants import service as tenants
+
+SHUTDOWN_SECONDS: Final = 3
+"""How long requests in progress may take to end; waiting claims are sent home before."""
+
+log = structlog.get_logger("everwhen.app")
+
+OnStarted = Callable[["Services", str], Coroutine[Any, Any, None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """What the roles are made of."""
+
+    settings: Settings
+    database: Database
+    wakeups: Wakeups
+    dispatch: Dispatch
+    lines: Lines
+
+
+@asynccontextmanager
+async def open_services(settings: Settings, conninfo: str) -> AsyncGenerator[Services]:
+    """Connect, and refuse a database whose schema or login does not fit."""
+    use_tzdata_only()
+    limits = PoolLimits(min_size=min(2, settings.pool_size), max_size=settings.pool_size)
+    async with await Database.open(conninfo, limits=limits) as database:
+        async with database.system() as conn:
+            await assert_compatible(conn)
+        wakeups = Wakeups(conninfo)
+        listener = asyncio.create_task(wakeups.listen_forever())
+        try:
+            dispatch = Dispatch(database, jitter=clock.jitter)
+            yield Services(
+                settings=settings,
+                database=database,
+                wakeups=wakeups,
+                dispatch=dispatch,
+                lines=Lines(dispatch, wakeups),
+            )
+        finally:
+            listener.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await listener
+
+
+def make_app(services: Services) -> FastAPI:
+    """Join the features' routers and the worker API."""
+    settings = services.settings
+    if settings.jwt_secret is None:
+        raise ConfigurationError("the API needs EVERWHEN_JWT_SECRET, at least 32 random bytes")
+    plane = ControlPlane(
+        database=services.database,
+        authenticator=Authenticator(settings.jwt_secret.get_secret_value()),
+        find_tenant=tenants.find_tenant,
+        on_ready=_wake_line,
+        body_bytes_max=settings.body_bytes_max,
+    )
+    worker = WorkerApi(
+        dispatch=services.dispatch,
+        lines=services.lines,
+        limits=WorkerLimits(
+            lease_seconds=settings.lease_seconds_max,
+            wait_seconds=settings.claim_wait_seconds_max,
+            body_bytes=BODY_FACTOR * settings.body_bytes_max,
+        ),
+    )
+    features = (tenants_api, tasks_api, schedules_api, runs_api)
+    return create_app(plane, routers=[feature.router for feature in features], extra_routes=worker.routes())
+
+
+def make_role(name: RoleName, services: Services) -> Role:
+    """Make one of the roles that tick; the API is served apart."""
+    settings = services.settings
+    match name:
+        case "scheduler":
+            return Scheduler(
+                database=services.database,
+                ahead=timedelta(seconds=settings.plan_ahead_seconds),
+                batch=settings.scheduler_batch,
+            )
+        case "reaper":
+            return Reaper(database=services.database, jitter=clock.jitter, batch=settings.reaper_batch)
+        case "api":
+            raise ValueError("the API does not tick")
+
+
+async def serve(settings: Settings, conninfo: str, *, on_started: OnStarted | None = None) -> None:
+    """Run the roles of the settings until told to stop. `on_started` gets the services and the API's address."""
+    stop = asyncio.Event()
+    _stop_on_signals(stop)
+    async with open_services(settings, conninfo) as services, asyncio.TaskGroup() as tasks:
+        url = _start_api(services, tasks, stop) if "api" in settings.roles else ""
+        for name in settings.roles:
+            if name != "api":
+                tasks.create_task(_run_role(make_role(name, services), services, stop))
+        companion = tasks.create_task(on_started(services, url)) if on_started else None
+        log.info("server.started", url=url, roles=list(settings.roles))
+        await stop.wait()
+        if companion is not None:
+            companion.cancel()
+    log.info("server.stopped")
+
+
+def _start_api(services: Services, tasks: asyncio.TaskGroup, stop: asyncio.Event) -> str:
+    listening, url = _listen(services.settings)
+    server = _server(services)
+
+    async def serve_api() -> None:
+        await server.serve(sockets=[listening])
+        if not stop.is_set():
+            raise RuntimeError("the API ended by itself")
+
+    async def end_api() -> None:
+        await stop.wait()
+        services.lines.close()
+        server.should_exit = True
+
+    tasks.create_task(serve_api())
+    tasks.create_task(end_api())
+    return url
+
+
+async def _run_role(role: Role, services: Services, stop: asyncio.Event) -> None:
+    with services.wakeups.subscribe(role_topic(role.name)) as waiter:
+
+        async def wait_for_wakeup(seconds: float) -> None:
+            await waiter.wait(seconds)
+
+        async def database_clock() -> datetime:
+            async with services.database.system() as conn:
+                return conn.now
+
+        await roles.run(role, Loop(clock=database_clock, wait_for_wakeup=wait_for_wakeup, stop=stop))
+
+
+def role_topic(name: str) -> str:
+    """The topic that wakes a role."""
+    return queue_topic(None, f"role:{name}")
+
+
+async def _wake_line(conn: Connection, tenant_id: UUID, queue: str) -> None:
+    await notify(conn, [queue_topic(tenant_id, queue)])
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers: this process has one owner of signals."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+def _listen(settings: Settings) -> tuple[socket.socket, str]:
+    """Bind before anything else is started: a request that comes early is kept, not refused."""
+    try:
+        listening = socket.create_server((settings.host, settings.port), backlog=2048)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot listen on {settings.host}:{settings.port}: {error.strerror}; choose another with EVERWHEN_PORT"
+        ) from error
+    listening.setblocking(False)
+    return listening, f"http://{settings.host}:{listening.getsockname()[1]}"
+
+
+def _server(services: Services) -> _Server:
+    config = uvicorn.Config(
+        make_app(services),
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        server_header=False,
+        date_header=False,
+    )
+    return _Server(config)
+
+
+def _stop_on_signals(stop: asyncio.Event) -> None:
+    def on_signal(number: signal.Signals) -> None:
+        if stop.is_set():
+            raise SystemExit(128 + number)
+        stop.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal, number)

@@ -1,0 +1,145 @@
+"""`everwhen up`: everything on one machine, on a real PostgreSQL that is our own child."""
+
+import json
+import os
+import socket
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from everwhen.cli.server import load_settings, one_line_errors, run_async
+
+if TYPE_CHECKING:
+    from everwhen.app import Services
+    from everwhen.config import Settings
+    from everwhen.demo.set_up import Demo
+
+WORKER_STOP_SECONDS: Final = 2.0
+_COLOURS: Final = {"succeeded": "green", "dead": "red", "retrying": "yellow", "planned": "bright_black"}
+
+
+@click.command(short_help="Start everything on a database of its own, with a demo.")
+@click.option("--data-dir", type=click.Path(path_type=Path), help="Where the database lives. [default: ./.everwhen]")
+@click.option("--host", help="Address of the API. [env: EVERWHEN_HOST; default: 127.0.0.1]")
+@click.option("--port", type=int, help="Port of the API. [env: EVERWHEN_PORT; default: 8484, or any if it is taken]")
+@click.option("--demo/--no-demo", default=True, show_default=True, help="A demo tenant with schedules and a worker.")
+def up(data_dir: Path | None, host: str | None, port: int | None, *, demo: bool) -> None:
+    """Start PostgreSQL, migrate it, run every role, and watch the demo's runs. Ctrl-C stops everything.
+
+    The data stays; a second start goes on where the first one stopped.
+    """
+    from everwhen.postgres.embedded import EmbeddedPostgres, default_data_dir
+    from everwhen.postgres.migrate import migrate
+
+    settings = load_settings(data_dir=data_dir, host=host, port=port)
+    folder = settings.data_dir or default_data_dir(Path.cwd())
+    click.echo(f"everwhen up  (data: {folder})", err=True)
+    with one_line_errors(), EmbeddedPostgres.start(folder) as server:
+        migrate(server.owner_conninfo)
+        _write_private(folder / "superuser.conninfo", server.superuser_conninfo)
+        secret = _kept_secret(folder / "jwt.secret")
+        settings = load_settings(
+            data_dir=folder, host=host, port=_free_port(settings), jwt_secret=secret, log_level=_quiet(settings)
+        )
+        _serve(settings, server.app_conninfo, folder=folder, demo=demo)
+
+
+def _serve(settings: "Settings", conninfo: str, *, folder: Path, demo: bool) -> None:
+    from everwhen import app
+
+    async def on_started(services: "Services", url: str) -> None:
+        if demo:
+            await _show_demo(services, url, folder)
+        else:
+            click.echo(f"  address    {url}", err=True)
+
+    run_async(app.serve(settings, conninfo, on_started=on_started))
+    click.echo("stopped", err=True)
+
+
+async def _show_demo(services: "Services", url: str, folder: Path) -> None:
+    from everwhen import clock
+    from everwhen.demo.set_up import set_up
+    from everwhen.demo.tasks import TENANT, demo_worker
+    from everwhen.demo.watch import watch
+
+    assert services.settings.jwt_secret is not None
+    demo = await set_up(url, secret=services.settings.jwt_secret.get_secret_value(), now=clock.process_now())
+    client = {"url": url, "tenant": TENANT, "token": demo.token}
+    _write_private(folder / "client.json", json.dumps(client))
+    _introduce(url)
+    worker = demo_worker()
+    thread = threading.Thread(target=_work, args=(worker, url, demo), name="demo-worker", daemon=True)
+    thread.start()
+    try:
+        await watch(services.database, demo.tenant_id, show=_show, on_first_success=_celebrate)
+    finally:
+        worker.stop()
+        thread.join(WORKER_STOP_SECONDS)
+
+
+def _work(worker: "object", url: str, demo: "Demo") -> None:
+    from everwhen.worker import Worker
+
+    assert isinstance(worker, Worker)
+    worker.run(url=url, token=demo.worker_token, drain_seconds=1.0)
+
+
+def _introduce(url: str) -> None:
+    click.echo(
+        f"""  address    {url}
+  tenant     demo, with a worker for the tasks hello and flaky
+  command    everwhen schedule list          (in another terminal, from this folder)
+  API        curl -H "Authorization: Bearer $(everwhen token)" {url}/v1/tenants/demo/runs
+  stop       Ctrl-C
+""",
+        err=True,
+    )
+
+
+def _celebrate() -> None:
+    click.secho("First run succeeded. Next: docs/guides, or `everwhen schedule create --help`.", bold=True, err=True)
+
+
+def _show(line: str) -> None:
+    colour = next((colour for kind, colour in _COLOURS.items() if f" {kind} " in f"{line} "), None)
+    click.secho(line, fg=colour)
+    sys.stdout.flush()
+
+
+def _kept_secret(file: Path) -> str:
+    from everwhen import clock
+
+    if not file.exists():
+        _write_private(file, clock.new_secret())
+    return file.read_text().strip()
+
+
+def _write_private(file: Path, text: str) -> None:
+    """Write a file that only its owner may read, from its first byte on; it is whole or not there."""
+    draft = file.with_suffix(".new")
+    draft.unlink(missing_ok=True)
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
+        opened.write(text + "\n")
+    draft.rename(file)
+
+
+def _free_port(settings: "Settings") -> int:
+    """Return the port of the settings, or 0 when it is the default one and somebody else has it."""
+    if "port" in settings.model_fields_set:
+        return settings.port
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((settings.host, settings.port))
+        except OSError:
+            return 0
+    return settings.port
+
+
+def _quiet(settings: "Settings") -> str:
+    """Leave the terminal to the runs, unless somebody asked for the log."""
+    return settings.log_level if "log_level" in settings.model_fields_set else "warning"

@@ -1,0 +1,1 @@
+"""What `everwhen up` shows a newcomer: a tenant, a few schedules, a worker, and their runs as they happen."""
