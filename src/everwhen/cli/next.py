@@ -92,12 +92,10 @@ def _just_before(instant: datetime) -> datetime:
 
 def _occurrences(timing: Timing, after: datetime, count: int) -> list[Occurrence]:
     """Return the occurrences up to and including the count-th fire."""
-    from itertools import islice
-
     from everwhen.core.triggers import fires, occurrences
     from everwhen.core.zones import LAST_INSTANT
 
-    found = list(islice(fires(timing, after=after), count))
+    found = list(fires(timing, after=after, count=count))
     until = found[-1] if len(found) == count else LAST_INSTANT
     return occurrences(timing, after=after, until=until, limit=2 * count)
 

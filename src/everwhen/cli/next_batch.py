@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from itertools import islice
 from typing import IO, Any, NoReturn, cast
 
 from everwhen.core.errors import TriggerError, quoted
@@ -46,7 +45,7 @@ def _fires(question: Mapping[str, Any]) -> dict[str, Any]:
         parse_fold(_text_or_none(question, "fold")),
     )
     after = as_utc(parse_instant(text_of(question, "after"), field="after"), name="after")
-    found = list(islice(fires(timing, after=after), count))
+    found = list(fires(timing, after=after, count=count))
     return {
         "fires": [instant_text(instant) for instant in found],
         "local": [timing.zone.local(instant).isoformat() for instant in found],

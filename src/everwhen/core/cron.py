@@ -6,13 +6,13 @@ is the lowest bit of a 31-bit mask for the month. Wall-clock times are naive in 
 so that `wall - offset` is an instant without a copy. What a gap or a fold does to them is decided elsewhere.
 """
 
-from collections.abc import Callable
 from datetime import UTC, date, datetime
 from functools import lru_cache
 
 from everwhen.core.cron_syntax import CronFields, parse_cron
 
 _LAST_YEAR = 9999
+_EVERY_DAY = (1 << 32) - 2
 _DAYS_OF_LENGTH = {length: (1 << length + 1) - 2 for length in (28, 29, 30, 31)}
 _LENGTHS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
@@ -46,7 +46,7 @@ class CompiledCron:
         self._next_month = _next_table(fields.months, 13)
         self._first_month = self._next_month[0]
         self._first = (self._next_hour[0], self._next_minute[0], self._next_second[0])
-        self._day_sets = _day_sets(fields)
+        self._day_sets = _day_sets(fields.days, fields.weekdays, both=fields.days_and_weekdays)
         self._month_sets = _month_sets(self._day_sets)
 
     def following(self, wall: datetime) -> datetime | None:
@@ -110,15 +110,11 @@ def _next_table(mask: int, size: int) -> tuple[int, ...]:
     return tuple(table)
 
 
-def _day_sets(fields: CronFields) -> tuple[int, ...]:
+@lru_cache(maxsize=4096)
+def _day_sets(days: int, weekdays: int, *, both: bool) -> tuple[int, ...]:
     """Return, for each weekday from Monday = 0, the days of the month that match when they fall on it."""
-    every = (1 << 32) - 2
-    combine: Callable[[bool], int] = (
-        (lambda named: fields.days if named else 0)
-        if fields.days_and_weekdays
-        else (lambda named: every if named else fields.days)
-    )
-    return tuple(combine(bool(fields.weekdays >> (weekday + 1) % 7 & 1)) for weekday in range(7))
+    named, others = (days, 0) if both else (_EVERY_DAY, days)
+    return tuple(named if weekdays >> (weekday + 1) % 7 & 1 else others for weekday in range(7))
 
 
 @lru_cache(maxsize=4096)

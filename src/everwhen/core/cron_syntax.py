@@ -7,6 +7,7 @@ belongs to other dialects is recognised, so that the refusal can name it, and ne
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from everwhen.core.errors import TriggerError, quoted
 
@@ -82,7 +83,7 @@ def parse_cron(expr: str, *, seconds: bool = False, dialect: str = "vixie") -> C
             "trigger.cron.dialect", f"dialect {quoted(dialect)} is not supported; use 'vixie'", field="dialect"
         )
     columns = _columns(_expand_macro(_checked_text(expr), seconds=seconds), seconds=seconds)
-    masks = [_mask(column, field) for column, field in zip(columns, _FIELDS, strict=True)]
+    masks = [_mask(column, position) for position, column in enumerate(columns)]
     sunday_twice = masks[5]
     fields = CronFields(
         seconds=masks[0],
@@ -131,8 +132,9 @@ def _columns(text: str, *, seconds: bool) -> list[str]:
     return columns if seconds else ["0", *columns]
 
 
-def _mask(column: str, field: Field) -> int:
-    mask = 0
+@lru_cache(maxsize=8192)
+def _mask(column: str, position: int) -> int:
+    field, mask = _FIELDS[position], 0
     for term in column.split(","):
         for value in _values(term, field):
             mask |= 1 << value

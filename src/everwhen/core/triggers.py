@@ -8,7 +8,7 @@ core's time engine imports from here.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from itertools import islice
+from itertools import islice, takewhile
 from typing import assert_never
 
 from everwhen.core import interval
@@ -113,15 +113,15 @@ def next_after(timing: Timing, instant: datetime) -> datetime | None:
 def fires(
     timing: Timing, *, after: datetime, count: int | None = None, until: datetime | None = None
 ) -> Iterator[datetime]:
-    """Yield the fires strictly after an instant, ascending: at most `count`, none later than `until`."""
-    instant = next_after(timing, after)
-    while instant is not None and (until is None or instant <= until):
-        if count is not None:
-            if count <= 0:
-                return
-            count -= 1
-        yield instant
-        instant = next_after(timing, instant)
+    """Return the fires strictly after an instant, ascending: at most `count`, none later than `until`."""
+    after = as_utc(after, name="after")
+    if timing.walk is not None:
+        found = timing.walk.fires(after)
+    else:
+        found = (event.at for event in _events(timing, after) if event.fires)
+    if until is not None:
+        found = takewhile(until.__ge__, found)
+    return found if count is None else islice(found, max(0, count))
 
 
 def occurrences(timing: Timing, *, after: datetime, until: datetime, limit: int) -> list[Occurrence]:

@@ -48,14 +48,14 @@ class Walk(NamedTuple):
 
     def next_fire(self, after: datetime) -> datetime | None:
         """Return the first fire strictly after an instant (UTC)."""
-        instant = self._calm_fire(after)
-        if instant is not None:
-            return instant
-        return next((event.at for event in self.events(clamp(after)) if event.fires), None)
+        # A datetime is never false.
+        return self._calm_fire(after) or self._careful_fire(after)
 
     def _calm_fire(self, after: datetime) -> datetime | None:
         """Return the next fire if no transition can have a say in it: the common case, and the fast one."""
-        stretch = self.zone.at(after)
+        stretch = self.zone.recent
+        if not stretch.start <= after < stretch.end:
+            stretch = self.zone.at(after)
         if after < stretch.calm_from:
             return None
         try:
@@ -65,6 +65,25 @@ class Walk(NamedTuple):
         except OverflowError:
             pass  # the ends of the calendar take the careful way
         return None
+
+    def _careful_fire(self, after: datetime) -> datetime | None:
+        return next((event.at for event in self.events(clamp(after)) if event.fires), None)
+
+    def fires(self, after: datetime) -> Iterator[datetime]:
+        """Yield the fires strictly after an instant (UTC); the fast way to many of them."""
+        following = self.cron.following
+        instant: datetime | None = after
+        while instant is not None:
+            stretch = self.zone.at(instant)
+            if instant >= stretch.calm_from:
+                offset, until = stretch.offset, stretch.calm_until
+                match = following(add(instant, offset))
+                while match is not None and (fire := add(match, -offset)) < until:
+                    yield fire
+                    instant, match = fire, following(match)
+            instant = self._careful_fire(instant)
+            if instant is not None:
+                yield instant
 
     def events(self, after: datetime) -> Iterator[Event]:
         """Yield the fires and skips strictly after an instant (UTC), until there are no more."""

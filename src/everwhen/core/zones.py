@@ -32,6 +32,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOTHING = timedelta(0)
 _DAY = timedelta(days=1)
 _LONGEST_NAME = 64
+_MOST_WINDOWS = 64
 _EARLIEST_LISTED = -(1 << 35)  # seconds; older entries of a file lie before year 881 and say only "local mean time"
 _TZIF_HEADER = struct.Struct(">4sc15x6I")
 
@@ -79,7 +80,7 @@ class Stretch:
 class Zone:
     """One IANA time zone. Safe to share between threads: its caches only ever gain equal values."""
 
-    __slots__ = ("_explicit", "_models", "_recent", "_rule_from", "info", "listed_until", "name")
+    __slots__ = ("_explicit", "_models", "_rule_from", "_windows", "info", "listed_until", "name", "recent")
 
     def __init__(self, name: str, data: bytes) -> None:
         self.name = name
@@ -90,14 +91,15 @@ class Zone:
         self.listed_until = max(instants, default=FIRST_INSTANT)
         self._rule_from = self.listed_until if "," in rule else None
         self._models: dict[int, tuple[Transition, ...]] = {}
-        self._recent = self._find(_EPOCH)
+        self._windows: dict[int, tuple[Transition, ...]] = {}
+        self.recent = self._find(_EPOCH)
 
     def at(self, instant: datetime) -> Stretch:
         """Return the stretch that holds an instant (UTC)."""
-        stretch = self._recent
+        stretch = self.recent
         if stretch.start <= instant < stretch.end:
             return stretch
-        self._recent = stretch = self._find(instant)
+        self.recent = stretch = self._find(instant)
         return stretch
 
     def local(self, instant: datetime) -> datetime:
@@ -130,9 +132,19 @@ class Zone:
         first = self._rule_from
         if first is None or (self._explicit and instant < self._explicit[-1].at):
             return self._explicit
-        years = range(max(first.year, instant.year - 1), min(9999, max(first.year, instant.year) + 1) + 1)
-        ruled = tuple(change for year in years for change in self._ruled_year(year, first) if change.at > first)
-        return ruled if ruled and years.start > first.year else self._explicit + ruled
+        year = max(first.year, instant.year)
+        window = self._windows.get(year)
+        if window is None:
+            if len(self._windows) >= _MOST_WINDOWS:
+                self._windows.clear()
+            window = self._windows[year] = self._window(year, first)
+        return window
+
+    def _window(self, year: int, rule_from: datetime) -> tuple[Transition, ...]:
+        """Return the transitions of a year under the rule and of its neighbours, and of what was before the rule."""
+        years = range(max(rule_from.year, year - 1), min(9999, year + 1) + 1)
+        ruled = tuple(change for y in years for change in self._ruled_year(y, rule_from) if change.at > rule_from)
+        return ruled if ruled and years.start > rule_from.year else self._explicit + ruled
 
     def _ruled_year(self, year: int, rule_from: datetime) -> Iterator[Transition]:
         new_year = date(year, 1, 1)
