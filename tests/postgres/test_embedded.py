@@ -128,6 +128,15 @@ def test_a_second_start_is_refused_and_names_the_first(data_dir, parent):
         start(data_dir)
 
 
+def test_another_process_may_connect_to_a_running_server(data_dir, parent):
+    assert one(embedded.attach(data_dir), "select current_user") == ("postgres",)
+
+
+def test_connecting_to_no_server_says_how_to_start_one(data_dir):
+    with pytest.raises(EmbeddedServerError, match=r"no embedded PostgreSQL runs in .*: start it with `everwhen up`"):
+        embedded.attach(data_dir)
+
+
 def test_a_second_start_in_the_same_process_is_refused(data_dir):
     with start(data_dir), pytest.raises(DataDirectoryInUseError, match=str(os.getpid())):
         start(data_dir)

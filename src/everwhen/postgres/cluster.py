@@ -29,8 +29,10 @@ import stat
 import subprocess
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from psycopg.conninfo import make_conninfo
 
 from everwhen.postgres.errors import DataDirectoryInUseError, EmbeddedServerError
 from everwhen.postgres.host import OsUser
@@ -85,6 +87,11 @@ class Cluster:
         digest = hashlib.sha256(os.fsencode(self.data_dir)).hexdigest()[:16]
         return Path(f"/tmp/everwhen-{self.user.uid}-{digest}")  # noqa: S108 - its owner and mode are verified
 
+    def conninfo(self, role: str, *, database: str = DATABASE) -> str:
+        """How to connect as a role of ours."""
+        password = self.passwords[role]
+        return make_conninfo(host=str(self.socket_dir), port=5432, user=role, password=password, dbname=database)
+
     def log_tail(self) -> str:
         """The end of the server's log, for an error message."""
         with contextlib.suppress(OSError):
@@ -106,6 +113,15 @@ def open_cluster(data_dir: Path, *, bin_dir: Path, user: OsUser) -> Cluster:
                 " (chmod o+x), name another folder, or run as an ordinary user"
             )
     return Cluster(data_dir=data_dir, bin_dir=bin_dir, user=user, passwords=_passwords(data_dir / "secrets"))
+
+
+def running_cluster(data_dir: Path, *, user: OsUser) -> Cluster:
+    """The cluster that another process runs in this data directory, for connecting to it; refuse if none does."""
+    folder = data_dir / "secrets"
+    cluster = Cluster(data_dir=data_dir, bin_dir=data_dir, user=user)
+    if not (cluster.socket_dir / ".s.PGSQL.5432").exists():
+        raise EmbeddedServerError(f"no embedded PostgreSQL runs in {data_dir}: start it with `everwhen up`")
+    return replace(cluster, passwords={role: (folder / role).read_text() for role in (SUPERUSER, MIGRATOR, APP)})
 
 
 def lock(cluster: Cluster) -> int:

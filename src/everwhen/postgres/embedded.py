@@ -34,7 +34,7 @@ from everwhen.postgres.cluster import APP, DATABASE, MIGRATOR, OWNER, SUPERUSER,
 from everwhen.postgres.errors import EmbeddedServerError
 from everwhen.postgres.host import default_data_dir, find_bin_dir, server_user
 
-__all__ = ["EmbeddedPostgres", "default_data_dir"]
+__all__ = ["EmbeddedPostgres", "attach", "default_data_dir"]
 
 START_SECONDS = 60.0
 STOP_SECONDS = 5.0
@@ -129,8 +129,7 @@ class EmbeddedPostgres:
         return self.conninfo(SUPERUSER)
 
     def conninfo(self, role: str, *, database: str = DATABASE) -> str:
-        host = str(self._cluster.socket_dir)
-        return make_conninfo(host=host, port=5432, user=role, password=self._cluster.passwords[role], dbname=database)
+        return self._cluster.conninfo(role, database=database)
 
     def poll(self) -> int | None:
         """Return the server's exit status, or None while it runs."""
@@ -180,6 +179,11 @@ class EmbeddedPostgres:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+def attach(data_dir: Path, *, role: str = SUPERUSER) -> str:
+    """How to connect to the server that another process runs in this data directory (for `everwhen db`)."""
+    return clusters.running_cluster(data_dir.absolute(), user=server_user()).conninfo(role)
 
 
 def _spawn(cluster: Cluster) -> "subprocess.Popen[bytes]":

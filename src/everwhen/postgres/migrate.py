@@ -12,7 +12,8 @@ The head of a file may hold
 import hashlib
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, LiteralString, cast
@@ -35,7 +36,16 @@ _INDEX_NAME = re.compile(
 )
 _APPLIED = "select version, sha256, breaking from everwhen.schema_migrations order by version"
 _INSERT = "insert into everwhen.schema_migrations (version, sha256, breaking) values (%s, %s, %s)"
+_NO_SCHEMA = (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName)
 _GROUP_ROLES = ("everwhen_tenant", "everwhen_system")
+_LOCK_TIMEOUT = "select set_config('lock_timeout', %s, false)"
+_MEMBERSHIP = """
+select g.rolname, exists (select from pg_auth_members m join pg_roles a on a.oid = m.member
+                          where m.roleid = g.oid and a.rolname = %s)
+from pg_roles g where g.rolname = any (%s)"""
+_INVALID = """
+select 1 from pg_index i join pg_class c on c.oid = i.indexrelid
+where c.relname = %s and c.relnamespace = 'everwhen'::regnamespace and not i.indisvalid"""
 _TABLE = """
 create schema if not exists everwhen;
 create table if not exists everwhen.schema_migrations (
@@ -59,15 +69,6 @@ class Migration:
 
     def has(self, header: str) -> bool:
         return re.search(rf"^--\s*everwhen:\s*{header}\s*$", self.text, re.MULTILINE) is not None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
-    """One row of everwhen.schema_migrations."""
-
-    version: str
-    sha256: str
-    breaking: bool
 
 
 def packaged_migrations() -> list[Migration]:
@@ -95,11 +96,9 @@ def migrate(
     files = packaged_migrations() if migrations is None else list(migrations)
     with psycopg.connect(conninfo, autocommit=True) as guard, psycopg.connect(conninfo, autocommit=True) as conn:
         _acquire_lock(guard, progress)
-        conn.execute(sql.SQL("set lock_timeout = {}").format(sql.Literal(DDL_LOCK_TIMEOUT)))
+        conn.execute("set statement_timeout = 0")
         conn.execute(_TABLE)
-        applied = {row.version: row for row in _rows(conn.execute(_APPLIED).fetchall())}
-        _refuse(applied, files)
-        missing = [file for file in files if file.version not in applied]
+        missing = _missing(conn.execute(_APPLIED).fetchall(), files)
         for file in missing:
             progress(f"applying {file.version}")
             _apply_with_patience(conn, file)
@@ -109,42 +108,37 @@ def migrate(
 
 def check(conninfo: str) -> None:
     """Raise MigrationError unless this server may run on the schema that the database has."""
-    with psycopg.connect(conninfo, autocommit=True) as conn:
-        try:
-            rows = conn.execute(_APPLIED).fetchall()
-        except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
-            rows = []
-    _judge({row.version: row for row in _rows(rows)}, packaged_migrations())
+    rows: list[Any] = []
+    with suppress(*_NO_SCHEMA), psycopg.connect(conninfo, autocommit=True) as conn:
+        rows = conn.execute(_APPLIED).fetchall()
+    _judge(rows, packaged_migrations())
 
 
 async def assert_compatible(conn: AsyncConnection[Any]) -> None:
     """The same on an open connection (a transaction of the system role will do)."""
-    try:
+    rows: list[Any] = []
+    with suppress(*_NO_SCHEMA):
         rows = await (await conn.execute(_APPLIED)).fetchall()
-    except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
-        rows = []
-    _judge({row.version: row for row in _rows(rows)}, packaged_migrations())
+    _judge(rows, packaged_migrations())
 
 
-def _rows(rows: Sequence[tuple[Any, ...]]) -> list[Applied]:
-    return [Applied(version=version, sha256=digest, breaking=breaking) for version, digest, breaking in rows]
+def _judge(applied: Sequence[Any], files: Sequence[Migration]) -> None:
+    if missing := _missing(applied, files):
+        raise MigrationError(f"the schema lacks {', '.join(file.version for file in missing)}: run `everwhen migrate`")
 
 
-def _judge(applied: Mapping[str, Applied], files: Sequence[Migration]) -> None:
-    _refuse(applied, files)
-    if missing := [file.version for file in files if file.version not in applied]:
-        raise MigrationError(f"the schema lacks {', '.join(missing)}: run `everwhen migrate`")
-
-
-def _refuse(applied: Mapping[str, Applied], files: Sequence[Migration]) -> None:
-    ours = {file.version: file for file in files}
-    for row in applied.values():
-        if row.version in ours and ours[row.version].sha256 != row.sha256:
+def _missing(applied: Sequence[Any], files: Sequence[Migration]) -> list[Migration]:
+    """The files that are not applied; refuse a schema that does not belong to these files."""
+    ours = {file.version: file.sha256 for file in files}
+    for version, digest, breaking in applied:
+        if ours.get(version, digest) != digest:
             raise MigrationError(
-                f"migration {row.version} was edited after it was applied: restore the file; changes go into a new one"
+                f"migration {version} was edited after it was applied: restore the file; changes go into a new one"
             )
-        if row.version not in ours and row.breaking:
-            raise MigrationError(f"the schema is newer, and {row.version} breaks this version: upgrade this server")
+        if version not in ours and breaking:
+            raise MigrationError(f"the schema is newer, and {version} breaks this version: upgrade this server")
+    done = {row[0] for row in applied}
+    return [file for file in files if file.version not in done]
 
 
 def _acquire_lock(guard: Connection[Any], progress: Callable[[str], None]) -> None:
@@ -177,10 +171,12 @@ def _apply(conn: Connection[Any], file: Migration) -> None:
     row = (file.version, file.sha256, file.has("breaking"))
     text = sql.SQL(cast("LiteralString", file.text))  # a file of the package, not input
     if file.has("no-transaction"):
+        conn.execute(_LOCK_TIMEOUT, ("0",))  # it waits for old transactions, and nobody behind it
         _drop_invalid_leftover(conn, file)
         conn.execute(text)
         conn.execute(_INSERT, row)
         return
+    conn.execute(_LOCK_TIMEOUT, (DDL_LOCK_TIMEOUT,))
     with conn.transaction():
         conn.execute(_INSERT, row)
         conn.execute(text)
@@ -190,30 +186,15 @@ def _drop_invalid_leftover(conn: Connection[Any], file: Migration) -> None:
     found = _INDEX_NAME.findall(file.text)
     if len(found) != 1:
         raise MigrationError(f"{file.version}: a no-transaction file holds exactly one `create index concurrently`")
-    invalid = conn.execute(
-        "select 1 from pg_index i join pg_class c on c.oid = i.indexrelid"
-        " where c.relname = %s and c.relnamespace = 'everwhen'::regnamespace and not i.indisvalid",
-        (found[0],),
-    ).fetchone()
-    if invalid:
+    if conn.execute(_INVALID, found).fetchone():
         conn.execute(sql.SQL("drop index concurrently {}").format(sql.Identifier("everwhen", found[0])))
 
 
 def _grant(conn: Connection[Any], app_role: str | None) -> None:
     """Grant what is not granted yet: a repeated GRANT would collide with that of a neighbouring database."""
-    for group in _GROUP_ROLES:
-        group_exists = conn.execute("select 1 from pg_roles where rolname = %s", (group,)).fetchone()
-        if not group_exists:
-            continue
+    for group, granted in conn.execute(_MEMBERSHIP, (app_role, list(_GROUP_ROLES))).fetchall():
         name = sql.Identifier(group)
         conn.execute(sql.SQL("grant usage on schema everwhen to {}").format(name))
         conn.execute(sql.SQL("grant select on everwhen.schema_migrations to {}").format(name))
-        member = (
-            conn.execute(
-                "select 1 from pg_auth_members where roleid = %s::regrole and member = %s::regrole", (group, app_role)
-            ).fetchone()
-            if app_role
-            else True
-        )
-        if not member:
-            conn.execute(sql.SQL("grant {} to {}").format(name, sql.Identifier(cast("str", app_role))))
+        if app_role and not granted:
+            conn.execute(sql.SQL("grant {} to {}").format(name, sql.Identifier(app_role)))
