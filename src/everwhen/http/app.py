@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.routing import APIRoute
@@ -14,6 +14,7 @@ from everwhen import __version__
 from everwhen.errors import Unavailable
 from everwhen.http import openapi, problems
 from everwhen.http.edge import OPEN_PATHS, Edge
+from everwhen.http.fields import Utc
 from everwhen.http.plane import ControlPlane, plane_of
 from everwhen.postgres.errors import MigrationError
 from everwhen.postgres.migrate import assert_compatible
@@ -25,9 +26,16 @@ Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]] | Callable[[Fa
 
 
 class Health(BaseModel):
-    """Whether the process works."""
+    """The process works."""
 
-    status: str
+    status: Literal["ok"] = "ok"
+
+
+class Readiness(BaseModel):
+    """The database answers and has the schema; `now` is its clock, the one that decides."""
+
+    status: Literal["ready"] = "ready"
+    now: Utc
 
 
 def create_app(
@@ -81,16 +89,17 @@ def _health() -> APIRouter:
     @router.get("/healthz")
     async def live() -> Health:  # pyright: ignore[reportUnusedFunction]  # a route
         """Say that the process runs."""
-        return Health(status="ok")
+        return Health()
 
     @router.get("/healthz/ready", responses={503: {"description": "The database is away or not migrated"}})
-    async def ready(request: Request) -> Health:  # pyright: ignore[reportUnusedFunction]  # a route
+    async def ready(request: Request) -> Readiness:  # pyright: ignore[reportUnusedFunction]  # a route
         """Say whether requests can be served: the database answers and has the schema."""
         try:
             async with asyncio.timeout(READY_SECONDS), plane_of(request).database.system() as conn:
                 await assert_compatible(conn)
+                now = conn.now
         except (TimeoutError, MigrationError) as error:
             raise Unavailable("The database does not answer, or its schema does not fit.") from error
-        return Health(status="ready")
+        return Readiness(now=now)
 
     return router

@@ -1,0 +1,128 @@
+"""`everwhen doctor`: is everything here that is needed, and do the parts agree?"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from everwhen.cli.client import Target, find_target
+
+if TYPE_CHECKING:
+    import httpx2
+
+MOST_SKEW_SECONDS: Final = 2.0
+_COLOURS: Final = {"ok": "green", "warn": "yellow", "fail": "red"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One check: ok, warn or fail, what was found, and what to do about it."""
+
+    check: str
+    verdict: str
+    detail: str
+    fix: str = ""
+
+
+@click.command(short_help="Check this machine, the server and the database.")
+@click.option("--url", help="The server's address. [env: EVERWHEN_URL]")
+@click.option("-t", "--tenant", help="The tenant's name. [env: EVERWHEN_TENANT]")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print.")
+def doctor(url: str | None, tenant: str | None, output: str) -> None:
+    """Check the server, the token, clocks, the time zone database and the schema; exit code 1 if anything fails."""
+    target = find_target(url=url, tenant=tenant)
+    findings = [*_server(target), _zones(), *_database()]
+    if output == "json":
+        document = {"apiVersion": "everwhen/v1", "kind": "FindingList", "items": [asdict(f) for f in findings]}
+        click.echo(json.dumps(document | {"next": None}, indent=2))
+    else:
+        for found in findings:
+            verdict = click.style(found.verdict.ljust(4), fg=_COLOURS[found.verdict])
+            click.echo(f"{verdict}  {found.check}: {found.detail}" + (f"  → {found.fix}" if found.fix else ""))
+    sys.exit(1 if any(found.verdict == "fail" for found in findings) else 0)
+
+
+def _server(target: Target) -> list[Finding]:
+    import httpx2
+
+    from everwhen import clock
+
+    headers = {"Authorization": f"Bearer {target.token}"} if target.token else {}
+    try:
+        with httpx2.Client(base_url=target.url, headers=headers, timeout=5.0) as client:
+            asked_at = clock.process_now()
+            ready = client.get("/healthz/ready")
+            skew = _skew(ready, (clock.process_now() - asked_at) / 2 + asked_at)
+            return [_readiness(target, ready), *skew, _token(target, client)]
+    except httpx2.HTTPError as error:
+        detail = f"{target.url} does not answer ({type(error).__name__})"
+        return [Finding(check="server", verdict="fail", detail=detail, fix="everwhen up")]
+
+
+def _readiness(target: Target, ready: httpx2.Response) -> Finding:
+    if ready.is_success:
+        return Finding(check="server", verdict="ok", detail=f"{target.url} is ready")
+    detail = f"{target.url} runs, but is not ready: status {ready.status_code}"
+    return Finding(check="server", verdict="fail", detail=detail, fix="look at its database")
+
+
+def _skew(ready: httpx2.Response, here: datetime) -> list[Finding]:
+    """Compare the database's clock, the one that decides, with this machine's."""
+    if not ready.is_success:
+        return []
+    seconds = (datetime.fromisoformat(ready.json()["now"]) - here).total_seconds()
+    verdict = "ok" if abs(seconds) <= MOST_SKEW_SECONDS else "warn"
+    fix = "" if verdict == "ok" else "synchronise this machine's clock"
+    return [Finding(check="clock", verdict=verdict, detail=f"the database is {seconds:+.2f} s from here", fix=fix)]
+
+
+def _token(target: Target, client: httpx2.Client) -> Finding:
+    if target.token is None:
+        return Finding(check="token", verdict="warn", detail="none here", fix="set EVERWHEN_TOKEN")
+    path = "/v1/openapi.json" if target.tenant is None else f"/v1/tenants/{target.tenant}"
+    status = client.get(path).status_code
+    if status == 200:
+        return Finding(check="token", verdict="ok", detail=f"accepted, tenant {target.tenant or 'none'}")
+    meaning = {401: "not accepted", 403: "lacks a role that may read", 404: f"not for a tenant {target.tenant}"}
+    detail = meaning.get(status, f"unclear: status {status}")
+    return Finding(check="token", verdict="fail", detail=detail, fix="everwhen token")
+
+
+def _zones() -> Finding:
+    import tzdata
+
+    return Finding(check="time zones", verdict="ok", detail=f"tzdata {tzdata.IANA_VERSION}")
+
+
+def _database() -> list[Finding]:
+    """Look at the database itself, where its address is known."""
+    from everwhen.config import load
+    from everwhen.errors import ConfigurationError
+
+    try:
+        settings = load()
+    except ConfigurationError as error:
+        return [Finding(check="settings", verdict="fail", detail=str(error))]
+    if settings.database_url is None:
+        return []
+    return [_schema(settings.database_url.get_secret_value())]
+
+
+def _schema(conninfo: str) -> Finding:
+    import psycopg
+
+    from everwhen.postgres.errors import MigrationError
+    from everwhen.postgres.migrate import check
+
+    try:
+        check(conninfo)
+    except psycopg.OperationalError as error:
+        return Finding(check="database", verdict="fail", detail=" ".join(str(error).split())[:200])
+    except MigrationError as error:
+        return Finding(check="database", verdict="fail", detail=str(error), fix="everwhen migrate")
+    return Finding(check="database", verdict="ok", detail="reachable, and its schema fits")

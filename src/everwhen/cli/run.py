@@ -1,0 +1,144 @@
+"""`everwhen run`: runs, and asking for one."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, Final
+
+import click
+
+from everwhen.cli.client import STILL_WAITING, UNSUCCESSFUL, Api, with_api
+from everwhen.cli.listing import given, json_option, list_pages, paged
+from everwhen.cli.output import Columns, show_list, show_one
+
+POLL_SECONDS: Final = 0.5
+UNENDED: Final = frozenset({"planned", "waiting", "running", "retrying"})
+ENDS: Final = ("succeeded", "dead", "cancelled", "expired", "skipped", "missed", "coalesced")
+
+COLUMNS: Final[Columns] = {
+    "RUN": lambda run: run["ref"] or run["id"],
+    "STATE": "state",
+    "TASK": "task",
+    "DUE": "due_at",
+    "ATTEMPTS": "attempts",
+    "FINISHED": "finished_at",
+    "REASON": "reason",
+}
+EVENT_COLUMNS: Final[Columns] = {
+    "AT": "at",
+    "EVENT": "kind",
+    "ATTEMPT": "attempt",
+    "REASON": "reason",
+    "DETAIL": "detail",
+}
+ATTEMPT_COLUMNS: Final[Columns] = {
+    "ATTEMPT": "attempt",
+    "WORKER": "worker",
+    "CLAIMED": "claimed_at",
+    "FINISHED": "finished_at",
+    "OUTCOME": "outcome",
+    "REASON": "reason",
+}
+
+
+@click.group(short_help="Ask for runs, look at them, cancel them.")
+def run() -> None:
+    """Ask for runs, look at them, cancel them. A run is named by its id or by `schedule@local-time+offset`."""
+
+
+@run.command("request")
+@click.argument("task", required=False)
+@click.option("--schedule", help="Run this schedule's task with its input, instead of a task by itself.")
+@click.option("--at", help="When it becomes due, with its offset. [default: now]")
+@click.option("--input", "input_text", metavar="JSON", help="The run's input; @FILE reads it from a file.")
+@click.option("--priority", type=click.IntRange(0, 9), help="0 goes first, 9 last.")
+@click.option("--key", help="Idempotency key: the same key makes one run. [default: a new one]")
+@click.option("--wait", is_flag=True, help="Wait for its end; exit code 10 unless it succeeded.")
+@click.option("--timeout", type=float, default=1800.0, show_default=True, help="Seconds to wait; then exit code 7.")
+@with_api
+def request(*, api: Api, output: str, input_text: str | None, key: str | None, wait: bool, **options: Any) -> None:
+    """Make a run of a task, now or at an instant."""
+    from everwhen import clock
+
+    timeout = options.pop("timeout")
+    body = given(**options)
+    if ("task" in body) == ("schedule" in body):
+        raise click.UsageError("name either a task or a --schedule")
+    if input_text is not None:
+        body["input"] = json_option(input_text, option="--input")
+    made = api.call("POST", api.tenant_path("runs"), body=body, key=key or clock.new_secret())
+    if wait:
+        made = _wait(api, made, seconds=timeout)
+    show_one(made, kind="RunList", output=output, name="id")
+    if wait and made["state"] != "succeeded":
+        sys.exit(STILL_WAITING if made["state"] in UNENDED else UNSUCCESSFUL)
+
+
+@run.command("list")
+@click.option("--schedule", help="Of this schedule only.")
+@click.option("--task", help="Of this task only.")
+@click.option("--state", type=click.Choice(sorted({*UNENDED, *ENDS})), help="In this state only.")
+@paged
+@with_api
+def list_command(  # options
+    *, api: Api, output: str, schedule: str | None, task: str | None, state: str | None, **paging: Any
+) -> None:
+    """List runs, the newest first."""
+    list_pages(
+        api,
+        api.tenant_path("runs"),
+        kind="RunList",
+        output=output,
+        columns=COLUMNS,
+        paging=paging,
+        name="id",
+        schedule=schedule,
+        task=task,
+        state=state,
+    )
+
+
+@run.command("get")
+@click.argument("ref")
+@with_api
+def get(*, api: Api, output: str, ref: str) -> None:
+    """Show one run."""
+    show_one(api.call("GET", api.tenant_path("runs", ref)), kind="RunList", output=output, name="id")
+
+
+@run.command("cancel")
+@click.argument("ref")
+@click.option("--reason", help="Why; kept with the event.")
+@with_api
+def cancel(*, api: Api, output: str, ref: str, reason: str | None) -> None:
+    """End a run that waits, or ask the worker that holds it to stop."""
+    made = api.call("POST", api.tenant_path("runs", ref, "cancel"), body=given(reason=reason))
+    show_one(made, kind="RunList", output=output, name="id")
+
+
+@run.command("events")
+@click.argument("ref")
+@paged
+@with_api
+def events(*, api: Api, output: str, ref: str, **paging: Any) -> None:
+    """Show what was decided about a run, and when."""
+    path = api.tenant_path("runs", ref, "events")
+    list_pages(api, path, kind="EventList", output=output, columns=EVENT_COLUMNS, paging=paging, name="id")
+
+
+@run.command("attempts")
+@click.argument("ref")
+@with_api
+def attempts(*, api: Api, output: str, ref: str) -> None:
+    """Show every try at a run."""
+    found = api.call("GET", api.tenant_path("runs", ref, "attempts"))
+    show_list(found["items"], kind="AttemptList", output=output, columns=ATTEMPT_COLUMNS, name="attempt")
+
+
+def _wait(api: Api, made: Any, *, seconds: float) -> Any:
+    until = time.monotonic() + seconds
+    while made["state"] in UNENDED and time.monotonic() < until:
+        time.sleep(POLL_SECONDS)
+        made = api.call("GET", api.tenant_path("runs", made["id"]))
+    return made

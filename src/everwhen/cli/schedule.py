@@ -1,0 +1,217 @@
+"""`everwhen schedule`: when things are due."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import click
+
+from everwhen.cli.client import Api, with_api
+from everwhen.cli.listing import given, json_option, list_pages, paged
+from everwhen.cli.output import Columns, confirm, show_list, show_one
+
+
+def _rule(schedule: Any) -> str:
+    trigger = schedule["trigger"]
+    rule = trigger.get("expr") or trigger.get("every") or trigger.get("at")
+    return f"{rule} {schedule['timezone']}"
+
+
+COLUMNS: Final[Columns] = {
+    "NAME": "name",
+    "STATE": "state",
+    "RULE": _rule,
+    "TASK": "task",
+    "NEXT": "next_at",
+    "REV": "revision",
+    "WHY": "state_reason",
+}
+REVISION_COLUMNS: Final[Columns] = {
+    "REV": "revision",
+    "ACTION": "action",
+    "BY": "changed_by",
+    "AT": "changed_at",
+    "REASON": "reason",
+    "RULE": lambda revision: _rule(revision["spec"]),
+}
+FIRE_COLUMNS: Final[Columns] = {
+    "LOCAL": "local",
+    "UTC": "at",
+    "VERDICT": "verdict",
+    "NOTE": lambda fire: " ".join(fire["flags"]) or None,
+}
+
+
+@click.group(short_help="Define, pause, resume and preview schedules.")
+def schedule() -> None:
+    """Define schedules: a trigger, its policies, and the task that becomes due."""
+
+
+def _timing(function: Callable[..., None]) -> Callable[..., None]:
+    for option in reversed(
+        (
+            click.option("--cron", help="A cron expression."),
+            click.option("--seconds", is_flag=True, help="The cron expression has six fields; the first is seconds."),
+            click.option("--every", help="Elapsed time as an ISO 8601 duration, such as PT15M."),
+            click.option("--at", help="One instant, or a local time of the zone."),
+            click.option("--tz", "timezone", help="IANA time zone. [default: UTC]"),
+            click.option(
+                "--gap", type=click.Choice(["skip", "gap_end", "shift"]), help="Local times that do not exist."
+            ),
+            click.option(
+                "--fold", type=click.Choice(["first", "second", "both"]), help="Local times that occur twice."
+            ),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+def _policies(function: Callable[..., None]) -> Callable[..., None]:
+    for option in reversed(
+        (
+            click.option("--catch-up", type=click.Choice(["coalesce", "replay", "skip"]), help="For missed instants."),
+            click.option("--grace-seconds", type=float, help="Late by no more than this runs in any case."),
+            click.option("--window-seconds", type=float, help="Late by more than this never runs."),
+            click.option("--input", "input_text", metavar="JSON", help="The runs' input; @FILE reads it from a file."),
+            click.option("--priority", type=click.IntRange(0, 9), help="0 goes first, 9 last. [default: the task's]"),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+@schedule.command("create")
+@click.argument("name")
+@click.option("--task", required=True, help="What becomes due.")
+@_timing
+@_policies
+@with_api
+def create(*, api: Api, output: str, name: str, **options: Any) -> None:
+    """Make a schedule; its first run is the first instant after now."""
+    body = {"name": name, **_body(**options)}
+    if "trigger" not in body:
+        raise click.UsageError("say when: --cron, --every or --at")
+    show_one(api.call("POST", api.tenant_path("schedules"), body=body), kind="ScheduleList", output=output)
+
+
+@schedule.command("update")
+@click.argument("name")
+@click.option("--task", help="What becomes due.")
+@click.option("--reason", help="Why; kept with the revision.")
+@_timing
+@_policies
+@with_api
+def update(*, api: Api, output: str, name: str, **options: Any) -> None:
+    """Make the next revision; what is not named stays (--catch-up and its seconds go together)."""
+    path = api.tenant_path("schedules", name)
+    show_one(api.call("PATCH", path, body=_body(**options)), kind="ScheduleList", output=output)
+
+
+@schedule.command("list")
+@paged
+@with_api
+def list_command(*, api: Api, output: str, **paging: Any) -> None:
+    """List schedules by name."""
+    list_pages(api, api.tenant_path("schedules"), kind="ScheduleList", output=output, columns=COLUMNS, paging=paging)
+
+
+@schedule.command("get")
+@click.argument("name")
+@with_api
+def get(*, api: Api, output: str, name: str) -> None:
+    """Show one schedule."""
+    show_one(api.call("GET", api.tenant_path("schedules", name)), kind="ScheduleList", output=output)
+
+
+@schedule.command("pause")
+@click.argument("name")
+@click.option("--reason", required=True, help="Why; shown to whoever wonders.")
+@with_api
+def pause(*, api: Api, output: str, name: str, reason: str) -> None:
+    """Stop planning."""
+    made = api.call("POST", api.tenant_path("schedules", name, "pause"), body={"reason": reason})
+    show_one(made, kind="ScheduleList", output=output)
+
+
+@schedule.command("resume")
+@click.argument("name")
+@click.option("--reason", help="Why.")
+@with_api
+def resume(*, api: Api, output: str, name: str, reason: str | None) -> None:
+    """Plan again from now on."""
+    made = api.call("POST", api.tenant_path("schedules", name, "resume"), body=given(reason=reason))
+    show_one(made, kind="ScheduleList", output=output)
+
+
+@schedule.command("delete")
+@click.argument("name")
+@click.option("--reason", help="Why; kept with the history.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@with_api
+def delete(*, api: Api, output: str, name: str, reason: str | None, yes: bool) -> None:
+    """End a schedule for good; its history stays."""
+    confirm(f"Delete the schedule {name}?", yes=yes)
+    api.call("DELETE", api.tenant_path("schedules", name), reason=reason)
+    if output == "name":
+        click.echo(name)
+
+
+@schedule.command("preview")
+@click.argument("name", required=False)
+@click.option("--count", type=click.IntRange(1, 100), default=5, show_default=True, help="How many fires to show.")
+@_timing
+@with_api
+def preview(*, api: Api, output: str, name: str | None, count: int, **timing: Any) -> None:
+    """Show when a schedule fires next, or what an unsaved --cron, --every or --at would do."""
+    body = _body(**timing)
+    if (name is None) == ("trigger" not in body):
+        raise click.UsageError("name a schedule, or say when with --cron, --every or --at")
+    if name is None:
+        found = api.call("POST", api.tenant_path("schedules", "preview"), body={**body, "count": count})
+    else:
+        found = api.call("GET", api.tenant_path("schedules", name, "preview"), count=count)
+    show_list(found["items"], kind="FireList", output=output, columns=FIRE_COLUMNS, name="at")
+
+
+@schedule.command("revisions")
+@click.argument("name")
+@paged
+@with_api
+def revisions(*, api: Api, output: str, name: str, **paging: Any) -> None:
+    """Show what a schedule was, with who changed it and why."""
+    list_pages(
+        api,
+        api.tenant_path("schedules", name, "revisions"),
+        kind="RevisionList",
+        output=output,
+        columns=REVISION_COLUMNS,
+        paging=paging,
+        name="revision",
+    )
+
+
+def _body(*, input_text: str | None = None, catch_up: str | None = None, **options: Any) -> dict[str, Any]:
+    """Build the part of a request that the options name."""
+    policy = given(
+        policy=catch_up,
+        grace_seconds=options.pop("grace_seconds", None),
+        window_seconds=options.pop("window_seconds", None),
+    )
+    trigger = _trigger(**{name: options.pop(name) for name in ("cron", "seconds", "every", "at")})
+    body = given(**options, trigger=trigger, catch_up=policy or None)
+    return body | ({} if input_text is None else {"input": json_option(input_text, option="--input")})
+
+
+def _trigger(*, cron: str | None, seconds: bool, every: str | None, at: str | None) -> dict[str, Any] | None:
+    triggers = [
+        {"kind": kind, field: value}
+        for kind, field, value in (("cron", "expr", cron), ("every", "every", every), ("at", "at", at))
+        if value is not None
+    ]
+    if len(triggers) > 1:
+        raise click.UsageError("--cron, --every and --at exclude each other")
+    if not triggers:
+        return None
+    return triggers[0] | ({"seconds": True} if seconds else {})

@@ -1,0 +1,87 @@
+"""`everwhen task`: what is to be done, by the name that workers know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import click
+
+from everwhen.cli.client import Api, with_api
+from everwhen.cli.listing import given, list_pages, paged
+from everwhen.cli.output import Columns, show_one
+
+COLUMNS: Final[Columns] = {
+    "NAME": "name",
+    "QUEUE": "queue",
+    "PRIORITY": "priority",
+    "ATTEMPTS": lambda task: task["retry"]["max_attempts"],
+    "TIMEOUT": "timeout_seconds",
+    "UPDATED": "updated_at",
+}
+
+
+@click.group(short_help="Define tasks: queue, priority, retries, time-outs.")
+def task() -> None:
+    """Define tasks: what is to be done, by the name that workers know."""
+
+
+def _policies(function: Callable[..., None]) -> Callable[..., None]:
+    for option in reversed(
+        (
+            click.option("--queue", help="Where its runs wait for workers."),
+            click.option("--priority", type=click.IntRange(0, 9), help="0 goes first, 9 last."),
+            click.option("--max-attempts", type=click.IntRange(min=1), help="How often it is tried at most."),
+            click.option("--base-seconds", type=float, help="Wait before the first retry."),
+            click.option("--factor", type=float, help="How much longer each further wait is."),
+            click.option("--cap-seconds", type=float, help="The longest wait."),
+            click.option(
+                "--jitter", type=click.Choice(["full", "equal", "none"]), help="How much of a wait is random."
+            ),
+            click.option("--timeout-seconds", type=float, help="The longest that one attempt may run."),
+            click.option("--start-deadline-seconds", type=float, help="How late a run may still start."),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+@task.command("create")
+@click.argument("name")
+@_policies
+@with_api
+def create(*, api: Api, output: str, name: str, **policies: Any) -> None:
+    """Make a task."""
+    body = {"name": name, **_body(**policies)}
+    show_one(api.call("POST", api.tenant_path("tasks"), body=body), kind="TaskList", output=output)
+
+
+@task.command("update")
+@click.argument("name")
+@_policies
+@with_api
+def update(*, api: Api, output: str, name: str, **policies: Any) -> None:
+    """Change a task; what is not named stays."""
+    show_one(api.call("PATCH", api.tenant_path("tasks", name), body=_body(**policies)), kind="TaskList", output=output)
+
+
+@task.command("list")
+@paged
+@with_api
+def list_command(*, api: Api, output: str, **paging: Any) -> None:
+    """List tasks by name."""
+    list_pages(api, api.tenant_path("tasks"), kind="TaskList", output=output, columns=COLUMNS, paging=paging)
+
+
+@task.command("get")
+@click.argument("name")
+@with_api
+def get(*, api: Api, output: str, name: str) -> None:
+    """Show one task."""
+    show_one(api.call("GET", api.tenant_path("tasks", name)), kind="TaskList", output=output)
+
+
+def _body(**policies: Any) -> dict[str, Any]:
+    names = ("max_attempts", "base_seconds", "factor", "cap_seconds", "jitter")
+    retry = given(**{name: policies.pop(name) for name in names})
+    return given(**policies) | ({"retry": retry} if retry else {})
