@@ -204,12 +204,14 @@ class Execution:
         self._end(attempt)
 
     def _call_in_thread(self, attempt: Attempt) -> None:
-        contextvars.copy_context().run(self._call, attempt)
-        self._returned.append(attempt)
-        # One wake-up of the loop serves all that return meanwhile: `_collect` clears the flag before it looks.
-        if not self._collecting:
-            self._collecting = True
-            _call_soon(self._loop, self._collect)
+        try:
+            contextvars.copy_context().run(self._call, attempt)
+        finally:
+            self._returned.append(attempt)
+            # One wake-up of the loop serves all that return meanwhile: `_collect` clears the flag before it looks.
+            if not self._collecting:
+                self._collecting = True
+                _call_soon(self._loop, self._collect)
 
     def _call(self, attempt: Attempt) -> None:
         enter(attempt.context)

@@ -134,4 +134,5 @@ class Fetcher:
 
     def _early(self, waited: float) -> float:
         """Pause after an empty answer that came long before its time, so that a confused server is not hammered."""
-        return EARLY_PAUSE_SECONDS * (1 + self.jitter()) if waited < self.settings.poll_seconds / 2 else 0.0
+        early = waited < max(self.settings.poll_seconds / 2, EARLY_PAUSE_SECONDS)
+        return EARLY_PAUSE_SECONDS * (1 + self.jitter()) if early else 0.0

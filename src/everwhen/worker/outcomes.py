@@ -82,11 +82,10 @@ def refused(report: Report, reason: str) -> Report:
 
 def describe(error: BaseException) -> RunError:
     """Say what was raised and where, within limits, as text that any database accepts."""
-    lines = traceback.format_exception(error)
     return RunError(
         type=type(error).__name__,
         message=clean(_message(error), MOST_MESSAGE_CHARACTERS),
-        traceback=clean("".join(lines), MOST_TRACEBACK_CHARACTERS, keep_end=True),
+        traceback=_traceback(error),
     )
 
 
@@ -102,6 +101,14 @@ def _message(error: BaseException) -> str:
         return str(error)
     except Exception as second:  # noqa: BLE001 - a broken __str__ must not hide the failure itself
         return f"(its message cannot be read: {type(second).__name__})"
+
+
+def _traceback(error: BaseException) -> str | None:
+    try:
+        lines = traceback.format_exception(error)
+    except Exception:  # noqa: BLE001 - as for the message
+        return None
+    return clean("".join(lines), MOST_TRACEBACK_CHARACTERS, keep_end=True)
 
 
 def _retry(lease: Lease, error: Retry, *, started_at: datetime | None) -> Report:

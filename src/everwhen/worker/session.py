@@ -63,6 +63,7 @@ class Session:
         self._hurry = asyncio.Event()
         self._slot_freed = asyncio.Event()
         self._failure: BaseException | None = None
+        self._sending: asyncio.Task[None]
         self._keeper = self._make_keeper()
         self._completer = self._make_completer()
         self._execution = self._make_execution()
@@ -74,7 +75,7 @@ class Session:
         """Work until told to stop, then drain; return how it ended."""
         names = [task.name for task in self._tasks]
         self._keeper.start()
-        completer = self._spawn(self._completer.run())
+        completer = self._sending = self._spawn(self._completer.run())
         fetchers = [self._spawn(self._make_fetcher(names).run()) for _ in range(self._settings.fetchers)]
         try:
             await self._stopping.wait()
@@ -99,7 +100,6 @@ class Session:
         if not finished:
             log.warning("worker.giving_back %d unfinished runs", len(self._execution.running))
             self._execution.release_running()
-            self._hurry.clear()
             await self._until_ended()
             self._execution.release_stubborn()
         delivered = await self._flush()
@@ -127,12 +127,15 @@ class Session:
             await asyncio.wait(handles, timeout=CLEAN_UP_SECONDS)
 
     async def _flush(self) -> bool:
-        try:
-            await asyncio.wait_for(self._completer.settled(), timeout=FLUSH_SECONDS)
-        except TimeoutError:
-            log.error("worker.reports_undelivered %d; their leases run out", self._completer.backlog)  # noqa: TRY400
-            return False
-        return True
+        """Wait until every report is answered; return False when time is up or nobody sends any more."""
+        settled = self._loop.create_task(self._completer.settled())
+        both = [settled, self._sending]
+        await asyncio.wait(both, timeout=FLUSH_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        delivered = settled.done()
+        await _cancel([settled])
+        if not delivered:
+            log.error("worker.reports_undelivered %d; their leases run out", self._completer.backlog)
+        return delivered
 
     def _exit_code(self, *, delivered: bool) -> ExitCode:
         if isinstance(self._failure, Unauthorised):

@@ -5,10 +5,13 @@ worker from exiting. These are daemons. And since the loop alone counts who is b
 future, no semaphore and no callback.
 """
 
+import logging
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Generic, TypeVar
+
+log = logging.getLogger("everwhen.worker")
 
 T = TypeVar("T")
 
@@ -17,7 +20,7 @@ class Threads(Generic[T]):
     """Calls `work(item)` on a thread for each submitted item. The caller bounds how many are out at once."""
 
     def __init__(self, work: Callable[[T], None], *, name: str) -> None:
-        """Prepare; threads are made when there is work. `work` must not raise."""
+        """Prepare; threads are made when there is work."""
         self._work = work
         self._name = name
         self._waiting: SimpleQueue[T | None] = SimpleQueue()
@@ -37,5 +40,8 @@ class Threads(Generic[T]):
 
     def _serve(self) -> None:
         while (item := self._waiting.get()) is not None:
-            self._work(item)
+            try:
+                self._work(item)
+            except Exception:
+                log.exception("task.thread_failed; the thread goes on")
             del item  # a thread that waits must not keep the last run's data alive
