@@ -76,7 +76,7 @@ def test_stretches_tile_the_calendar_and_agree_with_the_standard_library(name):
         # The search inside a ruled year steps by days, and the walk relies on one transition at a time.
         assert later.at - earlier.at > timedelta(days=6)
         assert earlier.after == later.before
-    days = [utc(1900, 1, 1) + timedelta(days=5 * i, hours=i % 24) for i in range(15_000)]
+    days = [utc(1900, 1, 1) + timedelta(days=23 * i, hours=i % 24) for i in range(3300)]
     assert all(zone.at(day).offset == day.astimezone(oracle).utcoffset() for day in days)
 
 
