@@ -1,0 +1,176 @@
+"""Real processes on a real, durable server: what the system tests start, kill and look at."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from everwhen.http.auth import Role, mint_token
+from everwhen.postgres.embedded import EmbeddedPostgres
+from everwhen.postgres.migrate import migrate
+from tests.database import public_folder
+
+SECRET = "a secret that is only ever used in tests, 32 bytes or more"
+TENANT = uuid.UUID(int=7)
+EVERWHEN = str(Path(sys.executable).with_name("everwhen"))
+
+WITNESS = '''
+"""Each execution leaves one line in a file of its own making: the judge outside of the system."""
+import asyncio, os, time
+from everwhen.worker import Context, Worker
+
+worker = Worker()
+
+@worker.task("witness")
+async def witness(ctx: Context) -> None:
+    line = f"{ctx.run_id} {ctx.attempt} {ctx.lease_token}\\n".encode()
+    file = os.open(os.environ["WITNESS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(file, line)
+    os.close(file)
+
+@worker.task("sleeper")
+async def sleeper(ctx: Context) -> None:
+    await witness(ctx)
+    await asyncio.sleep(0.5)
+'''
+
+
+@dataclass(kw_only=True)
+class Fleet:
+    """The server, its processes by kind, and a superuser's connection to look with."""
+
+    folder: Path
+    server: EmbeddedPostgres
+    sql: psycopg.Connection[Any]
+    processes: dict[str, list["subprocess.Popen[bytes]"]] = field(default_factory=dict)
+
+    @property
+    def witness(self) -> Path:
+        return self.folder / "witness"
+
+    def serve(self, role: str, *, port: int | None = None) -> "subprocess.Popen[bytes]":
+        """Start one copy of a role."""
+        arguments = ["serve", "--roles", role, *(["--port", str(port)] if port else [])]
+        return self._start(role, arguments)
+
+    def work(self, port: int, *, lease_seconds: float = 2.0, concurrency: int = 50) -> "subprocess.Popen[bytes]":
+        """Start one worker."""
+        options = ["--lease-seconds", str(lease_seconds), "--concurrency", str(concurrency), "--drain-seconds", "2"]
+        url = f"http://127.0.0.1:{port}"
+        return self._start("worker", ["worker", "witnesses:worker", "--url", url, "--queues", "line", *options])
+
+    def kill(self, process: "subprocess.Popen[bytes]") -> None:
+        """Kill -9."""
+        process.kill()
+        process.wait(10)
+
+    def fetch(self, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        return self.sql.execute(query, parameters or None).fetchall()
+
+    def count(self, table: str) -> int:
+        return self.fetch(f"select count(*) from everwhen.{table}")[0][0]
+
+    def token(self, role: Role = Role.WORKER) -> str:
+        return mint_token(SECRET, subject="system-test", roles=[role], tenant_id=TENANT, now=datetime.now(UTC))
+
+    def stop(self) -> None:
+        started = [process for kind in self.processes.values() for process in kind]
+        for process in started:
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
+        for process in started:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.kill(process)
+
+    def _start(self, kind: str, arguments: list[str]) -> "subprocess.Popen[bytes]":
+        environment = os.environ | {
+            "EVERWHEN_DATABASE_URL": self.server.app_conninfo,
+            "EVERWHEN_JWT_SECRET": SECRET,
+            "EVERWHEN_TOKEN": self.token(),
+            "WITNESS": str(self.witness),
+        }
+        log = (self.folder / f"{kind}.log").open("ab")
+        process = subprocess.Popen([EVERWHEN, *arguments], cwd=self.folder, env=environment, stdout=log, stderr=log)
+        log.close()
+        self.processes.setdefault(kind, []).append(process)
+        return process
+
+
+@contextmanager
+def running_fleet() -> Iterator[Fleet]:
+    """A migrated, durable database with one tenant, one line and two tasks; no process yet."""
+    with public_folder() as folder, EmbeddedPostgres.start(folder / "data") as server:
+        migrate(server.owner_conninfo)
+        (folder / "witnesses.py").write_text(WITNESS)
+        with psycopg.connect(server.superuser_conninfo, autocommit=True) as sql:
+            fleet = Fleet(folder=folder, server=server, sql=sql)
+            _define(fleet)
+            try:
+                yield fleet
+            except BaseException:
+                _show_logs(folder)
+                raise
+            finally:
+                fleet.stop()
+
+
+def _define(fleet: Fleet) -> None:
+    retry = {"max_attempts": 20, "base_seconds": 0.1, "factor": 2, "cap_seconds": 1, "jitter": "full"}
+    fleet.sql.execute("insert into everwhen.tenants values (%s, 'acme', now())", (TENANT,))
+    fleet.sql.execute("insert into everwhen.lanes (tenant_id, queue) values (%s, 'line')", (TENANT,))
+    for name in ("witness", "sleeper"):
+        fleet.sql.execute(
+            "insert into everwhen.tasks values (%s, %s, 'line', 5, %s, 60, null, now(), now())",
+            (TENANT, name, json.dumps(retry)),
+        )
+
+
+def define_schedules(fleet: Fleet, count: int, *, trigger: dict[str, Any], task: str = "witness") -> None:
+    """Insert many schedules at once, as the API would one by one."""
+    catch_up = {"policy": "replay", "grace_seconds": 60, "window_seconds": None}
+    spec = json.dumps({"trigger": trigger, "timezone": "UTC", "gap": None, "fold": None, "catch_up": catch_up})
+    fleet.sql.execute(
+        """
+        with made as (
+          insert into everwhen.schedules
+          select %s, gen_random_uuid(), %s || n, 'active', null, 1, %s, %s, '{}', null, now(), now()
+          from generate_series(1, %s) n returning tenant_id, uid)
+        insert into everwhen.watermarks (tenant_id, schedule_uid, decided_until, next_at)
+        select tenant_id, uid, now(), now() from made
+        """,
+        (TENANT, f"{task}-", task, spec, count),
+    )
+
+
+def wait_until(condition: Callable[[], bool], *, seconds: float, what: str) -> None:
+    """Poll with a deadline; say what did not come to pass."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds} s: {what}")
+        time.sleep(0.02)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _show_logs(folder: Path) -> None:
+    for log in sorted(folder.glob("*.log")):
+        sys.stderr.write(f"--- {log.name}\n{log.read_text(errors='replace')[-3000:]}\n")
