@@ -11,12 +11,12 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
+from everwhen import clock
 from everwhen.http.auth import Role, mint_token
 from everwhen.postgres.embedded import EmbeddedPostgres
 from everwhen.postgres.migrate import migrate
@@ -83,7 +83,7 @@ class Fleet:
         return self.fetch(f"select count(*) from everwhen.{table}")[0][0]
 
     def token(self, role: Role = Role.WORKER) -> str:
-        return mint_token(SECRET, subject="system-test", roles=[role], tenant_id=TENANT, now=datetime.now(UTC))
+        return mint_token(SECRET, subject="system-test", roles=[role], tenant_id=TENANT, now=clock.process_now())
 
     def stop(self) -> None:
         started = [process for kind in self.processes.values() for process in kind]
