@@ -77,7 +77,8 @@ def main() -> None:
     result = json.loads(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else RESULTS).read_text())
     cycles(result["medians"])
     steps(result["medians"])
-    probes(result["probes"])
+    if result["probes"]:
+        probes(result["probes"])
 
 
 if __name__ == "__main__":

@@ -60,9 +60,9 @@ LAYOUTS = (
     Layout(name="B ff100", files=("common", "hot", "b"), core=False),
     Layout(name="B ff80", files=("common", "hot", "b"), extra=FILL.format(80), history=True),
     Layout(name="C", files=C, history=True),
-    Layout(name="D", files=("common", "d"), history=True),
-    Layout(name="E counter", files=(*E, "e_counter"), history=True),
-    Layout(name="E count", files=(*E, "e_count"), history=True),
+    Layout(name="D", files=("common", "d")),
+    Layout(name="E counter", files=(*E, "e_counter")),
+    Layout(name="E count", files=(*E, "e_count")),
     Layout(name="E counter, 100 lanes", files=(*E, "e_counter"), tenants=100, role="system", core=False),
     Layout(name="E count, 100 lanes", files=(*E, "e_count"), tenants=100, role="system", core=False),
     Layout(name="E count, one row", files=(*C, "c_one_row", "lanes", "e_count"), core=False),
@@ -207,13 +207,15 @@ class Session:
 
 
 class Bench:
-    def __init__(self, dsn: str, postmaster: int, *, quick: bool) -> None:
+    def __init__(self, dsn: str, postmaster: int, *, quick: bool, target: pathlib.Path) -> None:
         self.dsn, self.postmaster, self.quick = dsn, postmaster, quick
         self.behind = 50_000 if quick else 1_000_000
-        self.rows = 3_000 if quick else 7_000
+        self.rows = 3_000 if quick else 5_000
         self.turns = 1 if quick else 3
         self.values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         self.databases: dict[tuple[str, int], Database] = {}
+        self.probes: dict[str, object] = {}
+        self.target, self.begun = target, time.perf_counter()
 
     def add(self, layout: str, name: str, value: float) -> None:
         self.values[layout][name].append(value)
@@ -336,11 +338,20 @@ class Bench:
                     await self.hundred(db)
                 if db.layout.core and turn == 0:
                     await self.steps(db)
+            self.save()
             print(f"turn {turn + 1} of {turns} done", flush=True)
         for db in self.databases.values():
             if db.layout.core and turns:
                 await self.batches(db)
+        self.save()
         self.probes = await layout_probes.run(self)
+        self.save()
+
+    def save(self) -> None:
+        """After each turn: what is measured is not lost when a later step fails."""
+        load = [round(x, 1) for x in os.getloadavg()]
+        result = {"load": load, "seconds": round(time.perf_counter() - self.begun), "probes": self.probes}
+        self.target.write_text(json.dumps(result | {"medians": self.medians()}, indent=1) + "\n")
 
     def medians(self) -> dict[str, dict[str, float]]:
         return {k: {n: round(statistics.median(v), 1) for n, v in names.items()} for k, names in self.values.items()}
@@ -352,21 +363,12 @@ async def main() -> None:
     parser.add_argument("--probes", action="store_true", help="the single questions only")
     arguments = parser.parse_args()
     quick = arguments.quick
-    begun = time.perf_counter()
+    target = RESULTS.with_suffix(".quick.json") if quick or arguments.probes else RESULTS
     with server() as (dsn, postmaster):
-        bench = Bench(dsn, postmaster, quick=quick)
+        bench = Bench(dsn, postmaster, quick=quick, target=target)
         bench.create()
-        print(f"created after {time.perf_counter() - begun:.0f} s", flush=True)
+        print(f"created after {time.perf_counter() - bench.begun:.0f} s", flush=True)
         await bench.run(turns=0 if arguments.probes else bench.turns)
-        result = {
-            "quick": quick,
-            "load": os.getloadavg(),
-            "seconds": round(time.perf_counter() - begun),
-            "probes": bench.probes,
-            "medians": bench.medians(),
-        }
-        target = RESULTS.with_suffix(".quick.json") if quick or arguments.probes else RESULTS
-        target.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":
