@@ -3,23 +3,28 @@
 It imports nothing of the engine; zones are the standard library's, fed from the tzdata package.
 """
 
-import zoneinfo
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from importlib import resources
 from zoneinfo import ZoneInfo
-
-zoneinfo.reset_tzpath(to=[])
 
 MINUTE = timedelta(minutes=1)
 RANGES = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
+
+
+@lru_cache
+def standard_zone(name):
+    """Return the standard library's zone, read from the tzdata package whatever the process's search path is."""
+    with (resources.files("tzdata") / "zoneinfo" / name).open("rb") as file:
+        return ZoneInfo.from_file(file, key=name)
 
 
 class Window:
     """Every minute around an instant, with what the wall showed and which wall times it jumped over."""
 
     def __init__(self, zone_name, centre, *, reach):
-        zone = ZoneInfo(zone_name)
+        zone = standard_zone(zone_name)
         self.start, self.end = centre - reach, centre + reach
         self.passes = defaultdict(list)
         self.jumps = []
@@ -87,7 +92,7 @@ def window(zone_name, centre):
 
 def transitions(zone_name, *, first_year, last_year):
     """Yield the instants at which a zone's offset changes, found by bisection between days."""
-    zone = ZoneInfo(zone_name)
+    zone = standard_zone(zone_name)
     day = datetime(first_year, 1, 1, tzinfo=UTC)
     while day.year <= last_year:
         following = day + timedelta(days=1)

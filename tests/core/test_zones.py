@@ -19,15 +19,18 @@ from everwhen.core.zones import (
     use_tzdata_only,
     zone_names,
 )
+from tests.core.minute_walk import standard_zone
 
 ALL_ZONES = sorted(zone_names())
 
 
-@pytest.fixture(autouse=True)
-def _only_the_package():
-    use_tzdata_only()
+@pytest.fixture
+def search_path():
+    """Restore what the process searches for zones."""
+    before = zoneinfo.TZPATH
     yield
-    zoneinfo.reset_tzpath()
+    zoneinfo.reset_tzpath(to=before)
+    ZoneInfo.clear_cache()
 
 
 def utc(*parts):
@@ -58,7 +61,12 @@ def test_the_version_is_that_of_the_package():
     assert tz_version() == tzdata.IANA_VERSION
 
 
-def test_zones_do_not_come_from_the_system():
+def test_the_process_can_be_told_to_use_the_package_only(search_path):
+    use_tzdata_only()
+    assert zoneinfo.TZPATH == ()
+
+
+def test_zones_do_not_come_from_the_system(search_path):
     zoneinfo.reset_tzpath(to=["/nonexistent"])
     assert find_zone("Pacific/Kwajalein").at(utc(2026, 1, 1)).offset == timedelta(hours=12)
     assert zone_names() == zoneinfo.available_timezones()
@@ -66,7 +74,7 @@ def test_zones_do_not_come_from_the_system():
 
 @pytest.mark.parametrize("name", ALL_ZONES[:: len(ALL_ZONES) // 120])
 def test_stretches_tile_the_calendar_and_agree_with_the_standard_library(name):
-    zone, oracle = find_zone(name), ZoneInfo(name)
+    zone, oracle = find_zone(name), standard_zone(name)
     changes = list(zone.transitions(utc(1900, 1, 1), utc(2110, 1, 1)))
     tick = timedelta(microseconds=1)
     for change in changes:
@@ -89,7 +97,7 @@ def test_the_offset_of_any_instant_is_that_of_the_standard_library(name, second)
     assert stretch.calm_from >= stretch.start
     assert stretch.calm_until <= stretch.end
     if 2 <= instant.year <= 9998:
-        assert stretch.offset == instant.astimezone(ZoneInfo(name)).utcoffset()
+        assert stretch.offset == instant.astimezone(standard_zone(name)).utcoffset()
 
 
 @settings(max_examples=300, deadline=None)
