@@ -1,4 +1,4 @@
-"""Real servers and real deaths of their parents. The tests share one data directory, each leaving it fit for the next."""
+"""Real servers and real deaths of their parents. The tests share one data directory and leave it fit for the next."""
 
 import asyncio
 import contextlib
