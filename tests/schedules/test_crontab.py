@@ -283,7 +283,7 @@ class Answer:
         self.status_code = status_code
 
     def json(self):
-        return {"title": "refused"}
+        return {"title": "Refused", "detail": "the queue is unknown"}
 
 
 def test_entries_become_one_task_and_a_schedule_each():
@@ -300,7 +300,7 @@ def test_entries_become_one_task_and_a_schedule_each():
         "task": TASK,
         "input": {"command": "cat", "stdin": "hello\n", "user": None, "environment": {"A": "1"}},
     }
-    assert created == {found[0].name: 201}
+    assert created == {found[0].name: "created"}
 
 
 def imported(tmp_path, text, *arguments, obj=None):
@@ -333,15 +333,20 @@ def test_an_import_posts_through_the_client_and_a_second_one_finds_everything_th
     result = imported(tmp_path, "@daily a\n", "--tenant", "acme", obj=lambda: client)
     assert (result.exit_code, len(client.posts)) == (0, 2)
     assert "[created]" in result.stdout
-    again = imported(tmp_path, "@daily a\n", obj=lambda: Recorded([409, 409]))
+    again = imported(tmp_path, "@daily a\n", "-t", "acme", obj=lambda: Recorded([409, 409]))
     assert again.exit_code == 0
     assert "[exists]" in again.stdout
-    assert imported(tmp_path, "@daily a\n", obj=lambda: Recorded([201, 422])).exit_code == 2
-    assert imported(tmp_path, "@daily a\n", obj=lambda: Recorded([403])).exit_code == 1
+
+
+def test_what_the_server_refuses_is_shown_with_its_reason(tmp_path):
+    refused = imported(tmp_path, "@daily a\n", "-t", "acme", obj=lambda: Recorded([201, 422]))
+    assert refused.exit_code == 2
+    assert "refused with 422: the queue is unknown" in refused.stdout
+    assert imported(tmp_path, "@daily a\n", "-t", "acme", obj=lambda: Recorded([403])).exit_code == 1
 
 
 def test_an_import_without_a_server_says_what_to_do(tmp_path):
-    result = imported(tmp_path, "@daily a\n")
+    result = imported(tmp_path, "@daily a\n", "-t", "acme")
     assert result.exit_code == 1
     assert "--dry-run" in result.output
 

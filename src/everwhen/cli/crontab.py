@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 TASK = "crontab.command"
+CREATED, EXISTS = "created", "exists"
 EXIT_REFUSED = 2
 
 _SYSTEM_PATHS = ("/etc/crontab", "/etc/cron.d/")
@@ -40,7 +41,7 @@ class Client(Protocol):
 @click.option("--system/--user", "system", default=None, help="Whether a user stands before the command. [detected]")
 @click.option("--tz", "timezone", default="UTC", show_default=True, help="Zone of lines that no CRON_TZ covers.")
 @click.option("--queue", default="default", show_default=True, help="Queue of the task that runs the commands.")
-@click.option("--tenant", default="default", show_default=True, help="Tenant to create the schedules in.")
+@click.option("-t", "--tenant", help="Tenant to create the schedules in. [env: EVERWHEN_TENANT]")
 @click.option("--from", "after", metavar="TIME", help="Show the next fires after this instant. [now]")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print.")
 @click.pass_context
@@ -51,37 +52,33 @@ def import_crontab(context: click.Context, file: Path, *, dry_run: bool, **optio
     use_tzdata_only()
     lines = _parsed(file, system=options["system"])
     entries = [line for line in lines if isinstance(line, CrontabEntry)]
-    created: dict[str, int] = {}
-    if not dry_run:
-        client = _client(context)
-        created = apply_entries(
-            entries, client=client, tenant=options["tenant"], queue=options["queue"], timezone=options["timezone"]
-        )
+    results = {} if dry_run else _applied(context, entries, **options)
     rows = list(_rows(lines, timezone=options["timezone"], after=_instant(options["after"])))
     for row in rows:
-        if row.get("schedule") in created:
-            row["result"] = _result(created[row["schedule"]])
+        if row.get("schedule") in results:
+            row["result"] = results[row["schedule"]]
     click.echo(json.dumps(rows, indent=2) if options["output"] == "json" else "\n".join(map(_as_text, rows)))
-    if len(entries) < len(lines) or "refused" in map(_result, created.values()):
+    if len(entries) < len(lines) or not set(results.values()) <= {CREATED, EXISTS}:
         context.exit(EXIT_REFUSED)
 
 
 def apply_entries(
     entries: Iterable[CrontabEntry], *, client: Client, tenant: str, queue: str, timezone: str
-) -> dict[str, int]:
+) -> dict[str, str]:
     """Create the task that runs commands, then a schedule for each entry.
 
-    Returns the HTTP status of each schedule by name; 409 means that it existed, since names follow from the lines.
+    Returns what became of each schedule, by name: created, exists (names follow from the lines, so a second import
+    finds the first one's), or why it was refused.
 
     Raises:
         click.ClickException: the task could not be created.
     """
-    response = client.post(f"/v1/tenants/{tenant}/tasks", json={"name": TASK, "queue": queue})
-    if response.status_code >= 400 and response.status_code != 409:
-        raise click.ClickException(f"creating the task {TASK} answered {response.status_code}: {response.json()}")
+    result = _result(client.post(f"/v1/tenants/{tenant}/tasks", json={"name": TASK, "queue": queue}))
+    if result not in {CREATED, EXISTS}:
+        raise click.ClickException(f"the task {TASK} could not be created: {result}")
     path = f"/v1/tenants/{tenant}/schedules"
     return {
-        entry.name: client.post(path, json=schedule_request(entry, timezone=timezone)).status_code for entry in entries
+        entry.name: _result(client.post(path, json=schedule_request(entry, timezone=timezone))) for entry in entries
     }
 
 
@@ -115,6 +112,16 @@ def _client(context: click.Context) -> Client:
     if connect is None:
         raise click.ClickException("no server is configured; add --dry-run to see what would be created")
     return connect()
+
+
+def _applied(context: click.Context, entries: list[CrontabEntry], **options: Any) -> dict[str, str]:
+    from everwhen.cli.client import find_target
+
+    client = _client(context)
+    tenant = options["tenant"] or find_target().tenant
+    if tenant is None:
+        raise click.UsageError("name a tenant with --tenant or EVERWHEN_TENANT")
+    return apply_entries(entries, client=client, tenant=tenant, queue=options["queue"], timezone=options["timezone"])
 
 
 def _instant(text: str | None) -> datetime:
@@ -167,8 +174,13 @@ def _refusal(line: CrontabRefusal) -> dict[str, Any]:
     return {"line": line.line, "text": text, "refused": {"code": line.code, "reason": line.reason}}
 
 
-def _result(status: int) -> str:
-    return "exists" if status == 409 else "refused" if status >= 400 else "created"
+def _result(response: Response) -> str:
+    if response.status_code < 400:
+        return CREATED
+    if response.status_code == 409:
+        return EXISTS
+    problem = response.json()
+    return f"refused with {response.status_code}: {problem.get('detail') or problem.get('title')}"
 
 
 def _as_text(row: dict[str, Any]) -> str:
