@@ -1,7 +1,8 @@
 """Reads a cron expression into sets of numbers: the dialect layer, which knows text and nothing of time.
 
-Each dialect is a table: its fields in order, its macros and its day rule. Only `vixie` is known so far. Syntax that
-belongs to other dialects is recognised, so that the refusal can name it, and never guessed at.
+Only the dialect `vixie` is known. What differs between dialects is here and nowhere else: the columns in order, the
+macros, the names, and how the two day columns combine. Syntax that belongs to other dialects is recognised, so that the
+refusal can name it, and never guessed at.
 """
 
 import re
