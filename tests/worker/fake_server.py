@@ -46,6 +46,7 @@ class FakeServer:
         self.cancel: set[str] = set()
         self.gone: set[str] = set()
         self.poison: Any = None
+        self.swallowed: set[str] = set()
         self.polls_waiting = 0
         self._mishaps: dict[str, deque[tuple[int, dict[str, str], bytes]]] = defaultdict(deque)
         self._numbers = iter(range(1, 1_000_000))
@@ -120,6 +121,9 @@ class FakeServer:
             request = json.loads(body)
             answer = await self._claim(request, receive) if path == "claim" else getattr(self, f"_{path}")(request)
             status, headers, content = 200, {}, json.dumps(answer).encode()
+            if path in self.swallowed:  # carried out, but its answer is lost
+                self.swallowed.remove(path)
+                status = 502
         all_headers = [(b"content-type", b"application/json"), *((k.encode(), v.encode()) for k, v in headers.items())]
         await send({"type": "http.response.start", "status": status, "headers": all_headers})
         await send({"type": "http.response.body", "body": content})

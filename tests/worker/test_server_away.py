@@ -83,6 +83,16 @@ def test_a_report_that_the_server_will_not_take_holds_up_no_other(start, fleet):
     assert [fleet.report(run_id)["outcome"] for run_id in runs[1:]] == ["succeeded", "succeeded"]
 
 
+def test_a_report_whose_answer_was_lost_is_sent_again_and_its_refusal_understood(start, fleet, caplog):
+    worker = noop_worker()
+    fleet.swallowed.add("complete")
+    run_id = fleet.add("noop")
+    start(worker)
+    until(lambda: worker.stats.refused == 1, "the refusal of the second copy")
+    assert (len(fleet.reports[run_id]), fleet.refused) == (1, [run_id])
+    assert "the first copy was probably accepted" in caplog.text
+
+
 def test_an_answer_that_cannot_be_read_counts_as_away(start, fleet, caplog):
     worker = noop_worker()
     fleet.fail("claim", 200, body={"runs": "none"})
