@@ -279,16 +279,27 @@ def test_a_closed_folder_is_out_of_the_servers_reach(tmp_path):
     assert other.reaches(Path("/usr/lib"))
 
 
-def test_programs_out_of_reach_are_published_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(host, "SYSTEM_DIR", tmp_path / "public")
-    install = tmp_path / "install"
-    (install / "bin").mkdir(parents=True)
-    (install / "bin" / "postgres").write_text("program")
-    (install / "bin" / "postgres").chmod(0o700)
+def test_a_data_directory_out_of_reach_is_refused_before_anything_is_made(tmp_path):
+    other = host.OsUser(uid=os.getuid() + 1, gid=os.getgid() + 1, name="other", switch=True)
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
 
-    first = host._published(install)
-    second = host._published(install)
+    with pytest.raises(EmbeddedServerError, match="runs as user other and cannot reach"):
+        clusters.open_cluster(closed / "data", bin_dir=host.find_bin_dir(), user=other)
 
-    assert first == second
-    assert (first / "bin" / "postgres").stat().st_mode & 0o777 == 0o755
-    assert [path.name for path in first.parent.iterdir()] == [first.name]
+    assert list(closed.iterdir()) == []
+
+
+def test_programs_out_of_reach_are_published_once_with_their_libraries(monkeypatch):
+    package = host.find_bin_dir().parents[1]
+    with public_folder() as folder:
+        monkeypatch.setattr(host, "SYSTEM_DIR", folder / "public")
+
+        published = host._published(package)
+        assert host._published(package) == published
+
+        assert [path.parent for path in (folder / "public").iterdir()] == [folder / "public"]
+        with EmbeddedPostgres.start(
+            folder / "data", bin_dir=published / "pginstall" / "bin", fast_and_unsafe=True
+        ) as own:
+            assert one(own.app_conninfo, "select 1") == (1,)

