@@ -198,6 +198,31 @@ async def test_a_change_during_a_pause_keeps_account_of_the_pause_so_far(databas
     assert await decided_until(database) == (changed.updated_at, None)
 
 
+async def test_a_long_pause_is_recorded_as_one_span_and_ends_in_a_change(database, tenant):
+    await make_schedule(database, tenant, trigger={"kind": "every", "every": "PT1M"})
+    await schedules.pause_schedule(database, tenant_id=tenant.id, name="nightly", change=TESTER)
+    await set_back(database, by=timedelta(days=7))
+    await schedules.delete_schedule(database, tenant_id=tenant.id, name="nightly", change=TESTER)
+    async with database.system() as conn:
+        spans = await (await conn.execute("select instants, verdict, reason from everwhen.spans")).fetchall()
+
+    assert len(spans) == 1
+    assert spans[0][0] in {7 * 1440, 7 * 1440 + 1}
+    assert spans[0][1:] == ("skipped", "schedule.paused")
+
+
+async def test_a_pause_too_long_for_one_change_asks_to_resume_first(database, tenant):
+    await make_schedule(database, tenant, trigger=EVERY_SECOND)
+    await schedules.pause_schedule(database, tenant_id=tenant.id, name="nightly", change=TESTER)
+    await set_back(database, by=timedelta(days=1))
+
+    with pytest.raises(Conflict) as refused:
+        await schedules.delete_schedule(database, tenant_id=tenant.id, name="nightly", change=TESTER)
+
+    assert refused.value.code == "schedule.catching_up"
+    assert "resume first" in refused.value.detail
+
+
 async def test_a_deleted_schedule_keeps_its_history_and_gives_its_name_back(database, tenant):
     first = await make_schedule(database, tenant, trigger=EVERY_SECOND)
     await plan(database)

@@ -5,7 +5,7 @@ schedule: it decides, under the revision still in force, what is already due, so
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
@@ -19,11 +19,14 @@ from everwhen.errors import Conflict
 from everwhen.postgres.pool import Connection
 from everwhen.runs.planning import record_plans
 from everwhen.schedules import store
-from everwhen.schedules.model import CursorRow, DueSchedule, parse_spec
+from everwhen.schedules.model import CursorRow, DueSchedule, ScheduleState, parse_spec
 
 MOST_PUT_OFF: Final = timedelta(hours=1)
 MOST_INSTANTS_A_BATCH: Final = 5_000
 """The most instants that one transaction plans, over all its schedules: what a crash would make us do again."""
+
+MOST_PAUSED_INSTANTS: Final = 20_000
+"""The most instants of a pause that one change of the schedule records: two weeks, minute by minute."""
 
 log = structlog.get_logger("everwhen.schedules")
 
@@ -62,20 +65,27 @@ async def plan_due(conn: Connection, *, now: datetime, ahead: timedelta, batch: 
 async def settle(conn: Connection, schedule: CursorRow, *, now: datetime) -> None:
     """Decide what is due by now under the revision in force; the caller holds the schedule's lock.
 
+    A paused schedule intends nothing: its instants up to now are skipped, mostly as one span, so many more of them fit.
+
     Raises:
         Conflict: more instants are undecided than one transaction may decide; the planner is catching up.
     """
-    cursor = _cursor(schedule, schedule.uid)
-    if schedule.state != "active" or cursor.decided_until >= now:
+    cursor, limit = _cursor(schedule, schedule.uid), planning.MOST_INSTANTS
+    if schedule.state == ScheduleState.PAUSED:
+        cursor, limit = replace(cursor, skip_until=now, skip_reason=Reason.SCHEDULE_PAUSED), MOST_PAUSED_INSTANTS
+    if cursor.decided_until >= now:
         return
-    plan = planning.plan(cursor, now=now, until=now, policy=parse_spec(schedule.spec).catch_up)
+    plan = planning.plan(cursor, now=now, until=now, policy=parse_spec(schedule.spec).catch_up, limit=limit)
     if plan.more:
-        raise Conflict(
-            f"schedule {schedule.name} is still catching up on what it missed; try again in a while",
-            code="schedule.catching_up",
-        )
+        raise Conflict(_still_catching_up(schedule), code="schedule.catching_up")
     await record_plans(conn, [(cursor, plan)], now=now)
     await _advance(conn, [(cursor, plan)])
+
+
+def _still_catching_up(schedule: CursorRow) -> str:
+    if schedule.state == ScheduleState.PAUSED:
+        return "The pause left more instants behind than one change may record: resume first, which records them."
+    return "The schedule is still catching up on what it missed; try again in a while."
 
 
 async def _plan_or_put_off(

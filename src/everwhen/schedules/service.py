@@ -211,13 +211,7 @@ async def _replace(conn: Connection, cursor: CursorRow, after: Mapping[str, Any]
 async def _settled(conn: Connection, tenant_id: UUID, name: str, reason: Reason) -> CursorRow:
     """Lock the schedule, decide what is due under the revision in force, withdraw what was planned ahead."""
     cursor = await _locked(conn, tenant_id, name)
-    if _is_paused(cursor):  # what the pause left behind so far is skipped, and no revision to come can change that
-        undecided = dataclasses.replace(
-            cursor, state=ScheduleState.ACTIVE, skip_until=conn.now, skip_reason=Reason.SCHEDULE_PAUSED
-        )
-    else:
-        undecided = cursor
-    await planner.settle(conn, undecided, now=conn.now)
+    await planner.settle(conn, cursor, now=conn.now)
     await runs.withdraw_planned(conn, tenant_id=tenant_id, schedule_uid=cursor.uid, now=conn.now, reason=reason)
     return cursor
 
