@@ -6,12 +6,12 @@ what a process needs before it has asked the database, or apart from it: new ids
 
 import secrets
 from datetime import UTC, datetime
-from random import SystemRandom
+from random import Random
 from uuid import UUID
 
 from everwhen.core import ids
 
-_RANDOM = SystemRandom()
+_JITTER = Random()  # noqa: S311  # spreads retries; nothing rests on nobody guessing it
 
 
 def process_now() -> datetime:
@@ -21,7 +21,7 @@ def process_now() -> datetime:
 
 def jitter() -> float:
     """Draw from [0, 1)."""
-    return _RANDOM.random()
+    return _JITTER.random()
 
 
 def new_id(now: datetime) -> UUID:

@@ -36,6 +36,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.errors import Diagnostic
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
+from psycopg.types.array import ListBinaryDumper
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from everwhen.postgres.errors import IndeterminateCommitError, UnsafeRoleError
@@ -244,6 +245,9 @@ async def refuse_unsafe_role(conn: AsyncConnection[Any], *, role: str) -> None:
 
 async def _configure(conn: Connection) -> None:
     conn.add_notice_handler(conn.note)
+    # Arrays carry most of what we write. As text each element is searched for characters to escape; binary is 3 to 15
+    # times cheaper. The last dumper registered is the one that a plain placeholder takes.
+    conn.adapters.register_dumper(list, ListBinaryDumper)
 
 
 async def _begin(conn: Connection, begin: sql.SQL | sql.Composed) -> datetime:
