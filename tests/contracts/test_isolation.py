@@ -1,0 +1,267 @@
+"""Three walls between tenants (keys, row-level security, WHERE clauses), each proven with the next one taken down.
+
+Every operation of the document is called by tenant B: on tenant A's path, and on its own path with A's names and ids.
+What it hears must be, byte for byte, what it hears for a tenant, a name or an id that nobody has; and nothing of A's
+may have changed. The same again without row-level security, without the WHERE clauses, and without both, where the
+leak must be found: a check that cannot fail proves nothing.
+"""
+
+import re
+import uuid
+from dataclasses import dataclass
+from itertools import count
+
+import psycopg
+import pytest
+
+from everwhen.core.lifecycle import RunState
+from everwhen.postgres.pool import Database, PoolLimits
+from everwhen.runs import store as runs_store
+from everwhen.schedules import store as schedules_store
+from everwhen.tasks import store as tasks_store
+from everwhen.tenants import store as tenants_store
+from tests.factories import make_run, make_schedule, make_task, make_tenant
+from tests.people import app_on, client_of, token_of
+
+STORES = (tenants_store, tasks_store, schedules_store, runs_store)
+CANARY = "canary"
+KEYS = map(str, count())
+CRON = {"kind": "cron", "expr": "30 2 * * *"}
+# In an order in which they succeed one after the other on one's own things; {} is the task, name or id in question.
+BODIES = {
+    "get_tenant": None,
+    "list_tasks": None,
+    "get_task": None,
+    "list_schedules": None,
+    "get_schedule": None,
+    "list_revisions": None,
+    "preview_schedule": None,
+    "preview_timing": {"trigger": CRON},
+    "list_runs": None,
+    "get_run": None,
+    "list_events": None,
+    "list_attempts": None,
+    "create_task": {"name": "{}-2"},
+    "update_task": {"priority": 1},
+    "create_schedule": {"name": "made", "task": "{}", "trigger": CRON},
+    "update_schedule": {"priority": 1},
+    "pause_schedule": {"reason": "why"},
+    "resume_schedule": {},
+    "request_run": {"task": "{}"},
+    "cancel_run": {},
+    "delete_schedule": None,
+}
+# These name nothing that exists already, so B may do them on its own path with any name.
+NAMELESS = {"get_tenant", "list_tasks", "list_schedules", "preview_timing", "list_runs", "create_task"}
+PLATFORM = {"create_tenant", "list_tenants", "live", "ready"}
+
+
+@dataclass(frozen=True)
+class Things:
+    """What one tenant has, by name; of strangers' names nothing exists."""
+
+    tenant: str
+    task: str
+    schedule: str
+    run: str
+
+
+NOBODY = Things(tenant="nobody", task="no-task", schedule="no-schedule", run=str(uuid.UUID(int=5)))
+
+
+async def furnish(db: Database, *, name: str):
+    tenant = await make_tenant(db, name=name)
+    await make_task(db, tenant, name=f"{name}-task")
+    await make_schedule(db, tenant, name=f"{name}-schedule", task=f"{name}-task", input={"secret": name})
+    run = await make_run(db, tenant, state=RunState.WAITING, input={"secret": name})
+    things = Things(tenant=name, task=f"{name}-task", schedule=f"{name}-schedule", run=str(run.row.run_id))
+    return tenant, things
+
+
+def operations(app):
+    found = {
+        operation["operationId"]: (method.upper(), path)
+        for path, methods in app.openapi()["paths"].items()
+        for method, operation in methods.items()
+    }
+    assert set(found) == set(BODIES) | PLATFORM, "every operation needs a case here"
+    return {name: found[name] for name in BODIES}
+
+
+async def call(client, operation: str, method: str, path: str, *, tenant: str, things: Things):
+    """Return status and body, with the names that were asked for blotted out."""
+    target = things.task if "/tasks" in path else things.schedule
+    url = path.format(tenant=tenant, name=target, run=things.run)
+    body = BODIES[operation]
+    if body is not None:
+        body = {key: value.format(things.task) if isinstance(value, str) else value for key, value in body.items()}
+    answer = await client.request(
+        method, url, json=body, headers={"Request-Id": "fixed", "Idempotency-Key": next(KEYS)}
+    )
+    text = answer.text
+    for name in (things.task, things.schedule, things.run, things.tenant):
+        text = text.replace(name, "*")
+    return answer.status_code, text
+
+
+async def leaks(db: Database, server, name: str) -> list[str]:
+    """Where tenant B hears or does anything of tenant A's."""
+    _, canary = await furnish(db, name=CANARY)
+    other, own = await furnish(db, name="other")
+    app = app_on(db)
+    before, found = rows_of(server, name), []
+    async with client_of(app, token_of("admin", tenant_id=other.id)) as client:
+        for operation, (method, path) in operations(app).items():
+            found += await differences(client, operation, method, path, canary=canary, own=own)
+    if rows_of(server, name) != before:
+        found.append("rows of the other tenant have changed")
+    async with client_of(app, token_of("admin", tenant_id=other.id)) as client:
+        for operation, (method, path) in operations(app).items():
+            status, text = await call(client, operation, method, path, tenant=own.tenant, things=own)
+            found += [f"{operation} on one's own: {status} {text}"] if status >= 400 else []
+            found += [f"{operation} on one's own tells of the other"] if CANARY in text else []
+    return found
+
+
+async def differences(client, operation, method, path, *, canary, own):
+    found = []
+    theirs = await call(client, operation, method, path, tenant=canary.tenant, things=canary)
+    nobodys = await call(client, operation, method, path, tenant=NOBODY.tenant, things=NOBODY)
+    if theirs != nobodys or theirs[0] != 404:
+        found.append(f"{operation} on the other's path: {theirs} but {nobodys}")
+    if operation in NAMELESS:
+        return found
+    theirs = await call(client, operation, method, path, tenant=own.tenant, things=canary)
+    nobodys = await call(client, operation, method, path, tenant=own.tenant, things=NOBODY)
+    if theirs != nobodys or theirs[0] not in {404, 422}:
+        found.append(f"{operation} by the other's name: {theirs} but {nobodys}")
+    return found
+
+
+def rows_of(server, name: str) -> dict[str, list]:
+    """Every row of tenant A, as text, table by table."""
+    with psycopg.connect(server.superuser(name), autocommit=True) as conn:
+        tables = [
+            row[0]
+            for row in conn.execute(
+                "select attrelid::regclass::text from pg_attribute join pg_class c on c.oid = attrelid"
+                " where attname = 'tenant_id' and relnamespace = 'everwhen'::regnamespace and relkind in ('r', 'p')"
+                " and not relispartition order by 1"
+            )
+        ]
+        query = (
+            "select t::text from {} t where tenant_id = (select id from everwhen.tenants where name = %s) order by 1"
+        )
+        return {table: conn.execute(query.format(table), (CANARY,)).fetchall() for table in tables}
+
+
+def without_row_security(server, name: str) -> None:
+    with psycopg.connect(server.superuser(name), autocommit=True) as conn:
+        tables = conn.execute(
+            "select oid::regclass::text from pg_class"
+            " where relnamespace = 'everwhen'::regnamespace and relkind in ('r', 'p') and relrowsecurity"
+        ).fetchall()
+        for (table,) in tables:
+            conn.execute(f"alter table {table} disable row level security, no force row level security")
+
+
+def without_where(monkeypatch, stores=STORES) -> None:
+    """Make every condition on the tenant true, and keep its parameter."""
+    condition = re.compile(r"\b(?:\w+\.)?(?:tenant_)?id = %\(tenant_id\)s")
+    changed = 0
+    for store in stores:
+        queries = {}
+        for name, text in store._SQL._queries.items():
+            queries[name], times = condition.subn("%(tenant_id)s::uuid is not null", text)
+            changed += times
+        monkeypatch.setattr(store._SQL, "_queries", queries)
+    assert changed > 29, "the conditions are written otherwise now: mend the pattern"
+
+
+@pytest.fixture
+async def scratch(server, fresh_database):
+    async with await Database.open(server.app(fresh_database), limits=PoolLimits(min_size=1, max_size=4)) as opened:
+        yield opened
+
+
+async def test_a_tenant_hears_and_does_nothing_of_another(scratch, server, fresh_database):
+    assert await leaks(scratch, server, fresh_database) == []
+
+
+async def test_the_where_clauses_hold_without_row_security(scratch, server, fresh_database):
+    without_row_security(server, fresh_database)
+
+    assert await leaks(scratch, server, fresh_database) == []
+
+
+async def test_row_security_holds_without_the_where_clauses(scratch, server, fresh_database, monkeypatch):
+    without_where(monkeypatch)
+
+    assert await leaks(scratch, server, fresh_database) == []
+
+
+async def test_without_both_the_leak_is_found(scratch, server, fresh_database, monkeypatch):
+    without_row_security(server, fresh_database)
+    without_where(monkeypatch, [store for store in STORES if store is not tenants_store])  # else nobody gets in at all
+
+    found = await leaks(scratch, server, fresh_database)
+
+    assert any("list_tasks on one's own tells of the other" in leak for leak in found)
+    assert any("get_schedule by the other's name" in leak for leak in found)
+    assert "rows of the other tenant have changed" in found
+
+
+ALLOWED = {
+    "viewer": {"read"},
+    "operator": {"read", "operate"},
+    "editor": {"read", "operate", "edit"},
+    "admin": {"read", "operate", "edit"},
+    "worker": set(),
+    "platform": set(),
+}
+NEEDS = {"operate": {"pause_schedule", "resume_schedule", "request_run", "cancel_run"},
+         "edit": {"create_task", "update_task", "create_schedule", "update_schedule", "delete_schedule"}}  # fmt: skip
+
+
+@pytest.mark.parametrize("role", ALLOWED)
+async def test_a_role_may_do_what_its_table_says_and_nothing_else(database, role):
+    tenant, things = await furnish(database, name="roles")
+    app = app_on(database)
+    async with client_of(app, token_of(role, tenant_id=tenant.id)) as client:
+        for operation, (method, path) in operations(app).items():
+            status, _ = await call(client, operation, method, path, tenant=tenant.name, things=things)
+            needed = next((name for name, members in NEEDS.items() if operation in members), "read")
+            assert (status == 403) == (needed not in ALLOWED[role]), (operation, status)
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator", "editor", "admin", "worker"])
+async def test_only_the_platform_makes_and_lists_tenants(database, role):
+    tenant = await make_tenant(database)
+    app = app_on(database)
+    for tenant_id in (tenant.id, None):
+        async with client_of(app, token_of(role, tenant_id=tenant_id)) as client:
+            assert (await client.post("/v1/tenants", json={"name": "x"})).status_code == 403
+            assert (await client.get("/v1/tenants")).status_code == 403
+
+
+async def test_a_tenants_token_with_the_role_platform_is_still_a_tenants_token(database):
+    tenant, other = await make_tenant(database), await make_tenant(database)
+    async with client_of(app_on(database), token_of("platform", "admin", tenant_id=tenant.id)) as client:
+        assert (await client.get("/v1/tenants")).status_code == 403
+        assert (await client.get(f"/v1/tenants/{other.name}")).status_code == 404
+
+
+async def test_a_token_without_a_tenant_needs_the_role_platform_to_look_into_one(database):
+    tenant = await make_tenant(database)
+    async with client_of(app_on(database), token_of("admin")) as client:
+        known = await client.get(f"/v1/tenants/{tenant.name}", headers={"Request-Id": "x"})
+        unknown = await client.get("/v1/tenants/nobody", headers={"Request-Id": "x"})
+
+    assert known.status_code == unknown.status_code == 403
+    assert known.content == unknown.content
+
+
+async def test_a_token_of_a_tenant_that_is_gone_finds_nothing(database):
+    tenant = await make_tenant(database)
+    async with client_of(app_on(database), token_of("admin", tenant_id=uuid.UUID(int=5))) as client:
+        assert (await client.get(f"/v1/tenants/{tenant.name}/tasks")).status_code == 404
