@@ -17,7 +17,8 @@ from everwhen.postgres.embedded import EmbeddedPostgres
 from everwhen.postgres.migrate import migrate
 
 BIN_DIR_VARIABLE = "EVERWHEN_TEST_PG_BIN"
-TEMPLATE = "everwhen"
+MIGRATED = "everwhen"  # for tests that read the catalogue and change nothing
+TEMPLATE = "everwhen_template"  # a copy that nobody is connected to, or it could not be cloned
 SESSION_OPTIONS = "-c timezone=America/Los_Angeles"  # so that a statement that leans on the session's zone is found out
 TEST_SETTINGS = {"max_connections": "60", "autovacuum": "off", "log_min_messages": "error"}
 
@@ -90,9 +91,10 @@ def run_server(bin_dir: Path | None = None) -> Iterator[TestServer]:
         ) as embedded,
     ):
         server = TestServer(embedded=embedded)
-        migrate(server.owner(TEMPLATE))
-        with psycopg.connect(server.superuser(TEMPLATE), autocommit=True) as conn:
+        migrate(server.owner(MIGRATED))
+        with psycopg.connect(server.superuser(MIGRATED), autocommit=True) as conn:
             server.seeded.extend(_filled_tables(conn))
+        server.create(TEMPLATE, template=MIGRATED)
         yield server
 
 

@@ -3,13 +3,13 @@ import pytest
 
 from everwhen.postgres import snapshot
 from tests.contracts.schema_lint import LINTS, SEEDS
-from tests.database import chosen_bin_dir, run_server
+from tests.database import MIGRATED, chosen_bin_dir, run_server
 
 
 @pytest.fixture(scope="module")
 def superuser(server):
     """A connection to the migrated template whose every change is rolled back."""
-    with psycopg.connect(server.superuser("everwhen")) as conn:
+    with psycopg.connect(server.superuser(MIGRATED)) as conn:
         yield conn
         conn.rollback()
 
@@ -20,10 +20,10 @@ def offenders(conn, lint):
 
 def test_schema_sql_is_what_the_migrations_make(server):
     if chosen_bin_dir() is None:
-        text = snapshot.dump(server.superuser("everwhen"))
+        text = snapshot.dump(server.superuser(MIGRATED))
     else:  # another version spells some things differently: the snapshot is always the wheel's
         with run_server(None) as own:
-            text = snapshot.dump(own.superuser("everwhen"))
+            text = snapshot.dump(own.superuser(MIGRATED))
 
     assert snapshot.SCHEMA_FILE.read_text(encoding="utf-8") == text, "run `make schema`"
 

@@ -11,17 +11,18 @@ import pytest
 
 from everwhen.postgres.sql import load, parse
 from tests.contracts import statements as contract
+from tests.database import MIGRATED
 
 
 @pytest.fixture(scope="session")
 def conn(server):
-    with psycopg.connect(server.owner("everwhen"), autocommit=True) as connection:
+    with psycopg.connect(server.owner(MIGRATED), autocommit=True) as connection:
         yield connection
 
 
 @pytest.fixture(scope="session")
 def superuser(server):
-    with psycopg.connect(server.superuser("everwhen"), autocommit=True) as connection:
+    with psycopg.connect(server.superuser(MIGRATED), autocommit=True) as connection:
         yield connection
 
 

@@ -8,6 +8,7 @@ from everwhen.postgres import migrate as migrations
 from everwhen.postgres import new_migration
 from everwhen.postgres.errors import MigrationError
 from everwhen.postgres.migrate import Migration, assert_compatible, check, migrate, packaged_migrations
+from tests.database import MIGRATED
 
 STARTERS = 8
 STARTER = """
@@ -163,7 +164,7 @@ def test_the_applications_login_may_act_as_both_group_roles(server):
                join pg_roles g on g.oid = m.roleid join pg_roles a on a.oid = m.member
                where a.rolname = 'everwhen_app'"""
 
-    assert rows(server.superuser("everwhen"), query) == [(["everwhen_system", "everwhen_tenant"],)]
+    assert rows(server.superuser(MIGRATED), query) == [(["everwhen_system", "everwhen_tenant"],)]
 
 
 def test_a_new_migration_gets_the_next_number(tmp_path):
