@@ -19,4 +19,4 @@ class Stats:
     refused: int = 0
     """Reports that the server did not accept."""
     late: int = 0
-    """Functions that returned after their attempt had been reported or lost; they kept a slot until then."""
+    """Functions that returned after their attempt had been reported; they kept a slot until then."""
