@@ -93,7 +93,9 @@ def make_app(services: Services) -> FastAPI:
         raise ConfigurationError("the API needs EVERWHEN_JWT_SECRET, at least 32 random bytes")
     plane = ControlPlane(
         database=services.database,
-        authenticator=Authenticator(settings.jwt_secret.get_secret_value()),
+        authenticator=Authenticator(
+            settings.jwt_secret.get_secret_value(), most_lifetime=timedelta(seconds=settings.token_seconds_max)
+        ),
         find_tenant=tenants.find_tenant,
         on_ready=_wake_line,
         body_bytes_max=settings.body_bytes_max,

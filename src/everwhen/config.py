@@ -51,6 +51,9 @@ class Settings(BaseSettings):
     jwt_secret: SecretStr | None = Field(
         None, min_length=32, description="The HS256 key of tokens, at least 32 bytes; `up` makes and keeps one."
     )
+    token_seconds_max: Annotated[float, Field(ge=60, le=31_536_000)] = Field(
+        86_400.0, description="The longest life of a token that the API accepts."
+    )
     pool_size: Annotated[int, Field(ge=1, le=200)] = Field(8, description="Connections of each of the two pools.")
     plan_ahead_seconds: Annotated[float, Field(ge=1, le=3600)] = Field(
         30.0, description="How long before it is due a run is planned."

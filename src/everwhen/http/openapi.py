@@ -59,13 +59,15 @@ def document(app: FastAPI, *, open_paths: frozenset[str]) -> dict[str, Any]:
 def _complete(operation: dict[str, Any], *, is_open: bool) -> None:
     responses: dict[str, Any] = operation["responses"]
     responses.pop("422", None)
-    if is_open:
-        return
-    operation["security"] = [{"bearer": []}]
-    statuses = [*_ALWAYS, *(_WITH_BODY if "requestBody" in operation else ())]
-    statuses += _WITH_INPUT if "requestBody" in operation or operation.get("parameters") else ()
-    for status in statuses:
+    if not is_open:
+        operation["security"] = [{"bearer": []}]
+    for status in () if is_open else _statuses(operation):
         responses.setdefault(status, _ANSWER)
     for status, response in responses.items():
         if int(status) >= 400:
             response.setdefault("content", _ANSWER["content"])
+
+
+def _statuses(operation: dict[str, Any]) -> list[str]:
+    statuses = [*_ALWAYS, *(_WITH_BODY if "requestBody" in operation else ())]
+    return statuses + list(_WITH_INPUT if "requestBody" in operation or operation.get("parameters") else ())
