@@ -48,7 +48,7 @@ def problem_response(request: Request, error: EverwhenError) -> Response:
         "errors": [{"code": e.code, "pointer": e.pointer, "detail": e.detail} for e in error.errors],
         "request_id": request_id_of(request),
         "retryable": error.retryable,
-        "docs": f"{DOCS}#{error.code.replace('.', '-')}",
+        "docs": f"{DOCS}#{error.code.partition('.')[0]}",
     }
     return Response(json.dumps(body), status_code=error.status, headers=headers, media_type=MEDIA_TYPE)
 
