@@ -1,5 +1,6 @@
 """The recipe of docs/operate/postgres.md, followed to the letter on a server that knows nothing of Everwhen."""
 
+import asyncio
 import re
 from pathlib import Path
 from uuid import UUID
@@ -11,9 +12,10 @@ from psycopg.conninfo import make_conninfo
 from everwhen.postgres.cluster import APP, MIGRATOR, OWNER, SUPERUSER
 from everwhen.postgres.embedded import EmbeddedPostgres
 from everwhen.postgres.migrate import migrate
-from everwhen.postgres.pool import Database
+from everwhen.postgres.pool import Database, PoolLimits
 from tests.database import chosen_bin_dir, public_folder
 
+DEADLINE_SECONDS = 20.0
 RECIPE = Path(__file__).parents[2] / "docs" / "operate" / "postgres.md"
 
 
@@ -44,3 +46,26 @@ async def test_the_recipe_for_an_external_server_works(bare):
         db.tenant(UUID(int=1)) as conn,
     ):
         assert await (await conn.execute("select count(*) from everwhen.runs")).fetchone() == (0,)
+
+
+async def test_the_pools_come_back_when_the_server_does():
+    async def works(db):
+        try:
+            async with db.system() as conn:
+                return await (await conn.execute("select 1")).fetchone() == (1,)
+        except psycopg.OperationalError:
+            return False
+
+    with public_folder() as folder:
+        server = EmbeddedPostgres.start(folder / "data", bin_dir=chosen_bin_dir(), fast_and_unsafe=True)
+        migrate(server.owner_conninfo)
+        limits = PoolLimits(min_size=1, max_size=2, borrow_seconds=0.5)
+        async with await Database.open(server.app_conninfo, limits=limits) as db:
+            assert await works(db)
+            server.stop()
+            assert not await works(db)
+
+            with EmbeddedPostgres.start(folder / "data", bin_dir=chosen_bin_dir(), fast_and_unsafe=True):
+                async with asyncio.timeout(DEADLINE_SECONDS):
+                    while not await works(db):
+                        pass
