@@ -114,15 +114,29 @@ def _database() -> list[Finding]:
 
 
 def _schema(conninfo: str) -> Finding:
+    import asyncio
+
     import psycopg
 
-    from everwhen.postgres.errors import MigrationError
-    from everwhen.postgres.migrate import check
+    from everwhen.postgres.errors import MigrationError, UnsafeRoleError
 
     try:
-        check(conninfo)
+        asyncio.run(_assert_usable(conninfo))
     except psycopg.OperationalError as error:
         return Finding(check="database", verdict="fail", detail=" ".join(str(error).split())[:200])
-    except MigrationError as error:
-        return Finding(check="database", verdict="fail", detail=str(error), fix="everwhen migrate")
+    except (MigrationError, UnsafeRoleError) as error:
+        return Finding(check="database", verdict="fail", detail=str(error))
+    except psycopg.Error as error:
+        detail = f"the login may not read the schema: {' '.join(str(error).split())[:200]}"
+        return Finding(check="database", verdict="fail", detail=detail, fix="everwhen migrate")
     return Finding(check="database", verdict="ok", detail="reachable, and its schema fits")
+
+
+async def _assert_usable(conninfo: str) -> None:
+    """Connect as a server would."""
+    from everwhen.postgres.migrate import assert_compatible
+    from everwhen.postgres.pool import Database, PoolLimits
+
+    limits = PoolLimits(min_size=1, max_size=1, borrow_seconds=5.0)
+    async with await Database.open(conninfo, limits=limits) as database, database.system() as conn:
+        await assert_compatible(conn)

@@ -1,0 +1,73 @@
+"""A live server on a loopback port, and the command line beside it."""
+
+import asyncio
+import contextlib
+import json
+import socket
+import threading
+from dataclasses import dataclass
+
+import pytest
+import uvicorn
+from click.testing import CliRunner, Result
+
+from everwhen.cli import main
+from everwhen.postgres.pool import Database, PoolLimits
+from tests.factories import make_tenant
+from tests.people import app_on, token_of
+
+TENANT = "acme"
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self):
+        yield  # a thread has no signals
+
+
+@dataclass(frozen=True)
+class Shell:
+    """Runs commands as one person against one server."""
+
+    url: str
+    tokens: dict[str, str]
+
+    def __call__(self, *arguments: str, who: str | None = "admin", exit_code: int = 0, **kwargs) -> Result:
+        env = {"EVERWHEN_URL": self.url, "EVERWHEN_TENANT": TENANT, "EVERWHEN_TOKEN": who and self.tokens[who]}
+        result = CliRunner().invoke(main, arguments, env=env, **kwargs)
+        assert result.exit_code == exit_code, (arguments, result.exit_code, result.output, result.exception)
+        return result
+
+    def json(self, *arguments: str, **kwargs):
+        return json.loads(self(*arguments, "-o", "json", **kwargs).stdout)
+
+
+@pytest.fixture
+def shell(server, work_database, tmp_path, monkeypatch):
+    """The command line in an empty folder, with a live server and the tenant acme."""
+    monkeypatch.chdir(tmp_path)
+    started, stop, found = threading.Event(), threading.Event(), {}
+
+    async def serve(listening):
+        limits = PoolLimits(min_size=1, max_size=4)
+        async with await Database.open(server.app(work_database), limits=limits) as database:
+            tenant = await make_tenant(database, name=TENANT)
+            found["tokens"] = {role: token_of(role, tenant_id=tenant.id) for role in ("admin", "viewer", "worker")}
+            found["tokens"]["platform"] = token_of("platform", "viewer")
+            found["tenant"] = tenant
+            config = uvicorn.Config(app_on(database), log_config=None, lifespan="off", timeout_graceful_shutdown=1)
+            serving = _Server(config)
+            task = asyncio.create_task(serving.serve(sockets=[listening]))
+            started.set()
+            await asyncio.to_thread(stop.wait)
+            serving.should_exit = True
+            await task
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=lambda: asyncio.run(serve(listening)), daemon=True)
+        thread.start()
+        assert started.wait(30)
+        yield Shell(url=f"http://127.0.0.1:{listening.getsockname()[1]}", tokens=found["tokens"])
+        stop.set()
+        thread.join(30)
+    server.clean(work_database)
