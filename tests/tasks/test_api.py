@@ -1,0 +1,83 @@
+"""Tasks over HTTP: defaults, partial changes, what is refused."""
+
+import pytest
+
+from tests.factories import make_tenant
+from tests.people import app_on, client_of, token_of
+
+PATH = "/v1/tenants/acme/tasks"
+
+
+@pytest.fixture
+async def client(database):
+    tenant = await make_tenant(database, name="acme")
+    async with client_of(app_on(database), token_of("admin", tenant_id=tenant.id)) as opened:
+        yield opened
+
+
+async def test_a_task_has_defaults_that_its_answer_tells(client):
+    made = (await client.post(PATH, json={"name": "report"})).json()
+
+    assert {key: made[key] for key in made if not key.endswith("_at")} == {
+        "name": "report",
+        "queue": "default",
+        "priority": 5,
+        "retry": {"max_attempts": 5, "base_seconds": 5.0, "factor": 2.0, "cap_seconds": 3600.0, "jitter": "equal"},
+        "timeout_seconds": None,
+        "start_deadline_seconds": None,
+    }
+
+
+async def test_a_change_merges_the_retry_policy_and_clears_what_is_null(client):
+    await client.post(PATH, json={"name": "report", "timeout_seconds": 5, "retry": {"base_seconds": 1}})
+    changed = await client.patch(f"{PATH}/report", json={"retry": {"factor": 3}, "timeout_seconds": None})
+
+    assert changed.json()["retry"] == {
+        "max_attempts": 5,
+        "base_seconds": 1.0,
+        "factor": 3.0,
+        "cap_seconds": 3600.0,
+        "jitter": "equal",
+    }
+    assert changed.json()["timeout_seconds"] is None
+
+
+WRONG = [
+    ({}, "/name"),
+    ({"name": "x", "queue": ""}, "/queue"),
+    ({"name": "x", "queue": None}, "/queue"),
+    ({"name": "x", "priority": 1.5}, "/priority"),
+    ({"name": "x", "timeout_seconds": 0}, "/timeout_seconds"),
+    ({"name": "x", "timeout_seconds": "PT5S"}, "/timeout_seconds"),
+    ({"name": "x", "timeout_seconds": 1e12}, "/timeout_seconds"),
+    ({"name": "x", "start_deadline_seconds": -1}, "/start_deadline_seconds"),
+    ({"name": "x", "retry": {"max_attempts": 0}}, "/retry/max_attempts"),
+    ({"name": "x", "retry": {"max_attempts": 1001}}, "/retry/max_attempts"),
+    ({"name": "x", "retry": {"factor": 0.5}}, "/retry/factor"),
+    ({"name": "x", "retry": {"jitter": "some"}}, "/retry/jitter"),
+    ({"name": "x", "retry": {"base_seconds": 7200, "cap_seconds": 10}}, "/retry"),
+    ({"name": "x", "retry": {"delay": 1}}, "/retry/delay"),
+    ({"name": "x", "weight": 3}, "/weight"),
+]
+
+
+@pytest.mark.parametrize(("body", "pointer"), WRONG, ids=range(len(WRONG)))
+async def test_a_wrong_task_is_refused_where_it_is_wrong(client, body, pointer):
+    answer = await client.post(PATH, json=body)
+
+    assert answer.status_code == 422
+    assert [error["pointer"] for error in answer.json()["errors"]] == [pointer]
+
+
+@pytest.mark.parametrize("body", [{"name": "y"}, {"priority": None}, {"queue": None}, {"retry": None}])
+async def test_a_wrong_change_is_refused(client, body):
+    await client.post(PATH, json={"name": "report"})
+
+    assert (await client.patch(f"{PATH}/report", json=body)).status_code == 422
+
+
+async def test_a_change_that_only_fits_together_with_the_rest_is_judged_with_it(client):
+    await client.post(PATH, json={"name": "report"})
+    answer = await client.patch(f"{PATH}/report", json={"retry": {"base_seconds": 7200}})
+
+    assert (answer.status_code, answer.json()["code"]) == (422, "task.retry.invalid")
