@@ -7,13 +7,17 @@ select everwhen.ensure_week(%(instant)s) as made;
 -- there already (another scheduler, a replayed transaction) is left as it is: its id is its identity. The definition is
 -- joined here, since the caller holds the schedule's watermark and nobody can change it meanwhile.
 with intended as (
-  select i.*, s.revision, s.task, s.input, t.queue, coalesce(s.priority, t.priority) as priority,
-         i.due_at + make_interval(secs => t.start_deadline_seconds) as expires_at
+  select i.*, s.revision, s.task, s.input, s.queue, s.priority,
+         i.due_at + make_interval(secs => s.start_deadline_seconds) as expires_at
   from unnest(%(tenant_ids)s::uuid[], %(schedule_uids)s::uuid[], %(run_ids)s::uuid[], %(nominal_ats)s::timestamptz[],
               %(due_ats)s::timestamptz[], %(utc_offsets)s::int[])
          as i (tenant_id, schedule_uid, run_id, nominal_at, due_at, utc_offset_seconds)
-  join everwhen.schedules s on s.tenant_id = i.tenant_id and s.uid = i.schedule_uid
-  join everwhen.tasks t on t.tenant_id = s.tenant_id and t.name = s.task
+  cross join lateral (
+    select s.revision, s.task, s.input, t.queue, coalesce(s.priority, t.priority) as priority, t.start_deadline_seconds
+    from everwhen.schedules s
+    join everwhen.tasks t on t.tenant_id = s.tenant_id and t.name = s.task
+    where s.tenant_id = i.tenant_id and s.uid = i.schedule_uid
+    offset 0) s
 ), planned as (
   insert into everwhen.runs
     (tenant_id, run_id, schedule_uid, schedule_revision, source, task, queue, priority, nominal_at, utc_offset_seconds,
@@ -33,12 +37,16 @@ select tenant_id, run_id, %(now)s, 'planned' from planned;
 -- name: insert_verdicts
 -- Instants that a policy or an outage kept from running: a row and an end each, so that nothing is an absence.
 with intended as (
-  select i.*, s.revision, s.task, s.input, t.queue, coalesce(s.priority, t.priority) as priority
+  select i.*, s.revision, s.task, s.input, s.queue, s.priority
   from unnest(%(tenant_ids)s::uuid[], %(schedule_uids)s::uuid[], %(run_ids)s::uuid[], %(nominal_ats)s::timestamptz[],
               %(utc_offsets)s::int[], %(states)s::text[], %(reasons)s::text[])
          as i (tenant_id, schedule_uid, run_id, nominal_at, utc_offset_seconds, state, reason)
-  join everwhen.schedules s on s.tenant_id = i.tenant_id and s.uid = i.schedule_uid
-  join everwhen.tasks t on t.tenant_id = s.tenant_id and t.name = s.task
+  cross join lateral (
+    select s.revision, s.task, s.input, t.queue, coalesce(s.priority, t.priority) as priority, t.start_deadline_seconds
+    from everwhen.schedules s
+    join everwhen.tasks t on t.tenant_id = s.tenant_id and t.name = s.task
+    where s.tenant_id = i.tenant_id and s.uid = i.schedule_uid
+    offset 0) s
 ), planned as (
   insert into everwhen.runs
     (tenant_id, run_id, schedule_uid, schedule_revision, source, task, queue, priority, nominal_at, utc_offset_seconds,
@@ -109,11 +117,34 @@ where r.tenant_id = %(tenant_id)s and r.run_id = %(run_id)s;
 
 -- name: list_runs
 -- The newest first. The page is cut on the primary key before anything is joined, so its cost does not grow with depth.
+-- A task has no index of its own: where it is rare, the walk is long.
 with page as (
   select r.*
   from everwhen.runs r
   where r.tenant_id = %(tenant_id)s and r.run_id < %(before)s
-    and (%(schedule_uid)s::uuid is null or r.schedule_uid = %(schedule_uid)s)
+    and (%(task)s::text is null or r.task = %(task)s)
+  order by r.run_id desc
+  limit %(limit)s
+)
+select r.run_id, r.schedule_uid, s.name as schedule, r.schedule_revision, r.source, r.task, r.queue, r.priority,
+       r.nominal_at, r.utc_offset_seconds, r.due_at, r.planned_at, r.expires_at, r.input::text as input,
+       w.available_at, coalesce(w.failures, l.failures) as failures,
+       l.worker, l.claimed_at, l.lease_until, l.cancel_requested_at,
+       e.state as ended_state, e.reason, e.finished_at,
+       coalesce(e.attempts, l.attempt, w.attempts, 0) as attempts
+from page r
+left join everwhen.schedules s on s.tenant_id = r.tenant_id and s.uid = r.schedule_uid
+left join everwhen.waiting w on w.tenant_id = r.tenant_id and w.run_id = r.run_id
+left join everwhen.leases l on l.tenant_id = r.tenant_id and l.run_id = r.run_id
+left join everwhen.run_ends e on e.tenant_id = r.tenant_id and e.run_id = r.run_id
+order by r.run_id desc;
+
+-- name: list_schedule_runs
+-- The same on the schedule's own index. Apart from list_runs, because one plan for all parameters could serve only one.
+with page as (
+  select r.*
+  from everwhen.runs r
+  where r.tenant_id = %(tenant_id)s and r.schedule_uid = %(schedule_uid)s and r.run_id < %(before)s
     and (%(task)s::text is null or r.task = %(task)s)
   order by r.run_id desc
   limit %(limit)s
@@ -201,10 +232,24 @@ where tenant_id = %(tenant_id)s and name = %(name)s and state <> 'deleted';
 select queue from everwhen.tasks where tenant_id = %(tenant_id)s and name = %(task)s;
 
 -- name: page_ended
--- Ids of runs that ended so, the newest first; the index on state holds all but the successes, which are the rule.
+-- Ids of runs that ended so, but not well, the newest first. The index holds all but the successes, and only a condition
+-- in the text lets a plan for all parameters use it.
 select e.run_id
 from everwhen.run_ends e
-where e.tenant_id = %(tenant_id)s and e.state = %(state)s and e.run_id < %(before)s
+where e.tenant_id = %(tenant_id)s and e.state = %(state)s and e.state <> 'succeeded' and e.run_id < %(before)s
+  and ((%(schedule_uid)s::uuid is null and %(task)s::text is null) or exists (
+    select from everwhen.runs r
+    where r.tenant_id = e.tenant_id and r.run_id = e.run_id
+      and (%(schedule_uid)s::uuid is null or r.schedule_uid = %(schedule_uid)s)
+      and (%(task)s::text is null or r.task = %(task)s)))
+order by e.run_id desc
+limit %(limit)s;
+
+-- name: page_succeeded
+-- Ids of runs that succeeded, the newest first: the rule, so that the walk along the primary key passes over few.
+select e.run_id
+from everwhen.run_ends e
+where e.tenant_id = %(tenant_id)s and e.state = 'succeeded' and e.run_id < %(before)s
   and ((%(schedule_uid)s::uuid is null and %(task)s::text is null) or exists (
     select from everwhen.runs r
     where r.tenant_id = e.tenant_id and r.run_id = e.run_id
@@ -255,3 +300,13 @@ left join everwhen.waiting w on w.tenant_id = r.tenant_id and w.run_id = r.run_i
 left join everwhen.leases l on l.tenant_id = r.tenant_id and l.run_id = r.run_id
 left join everwhen.run_ends e on e.tenant_id = r.tenant_id and e.run_id = r.run_id
 order by r.run_id desc;
+
+-- name: tail_events
+-- A tenant's history as it grows, of runs due since a while ago: what `everwhen up` shows.
+select e.event_id, e.at, e.kind, e.attempt, e.reason, r.run_id, r.task, s.name as schedule, r.due_at
+from everwhen.events e
+join everwhen.runs r on r.tenant_id = e.tenant_id and r.run_id = e.run_id
+left join everwhen.schedules s on s.tenant_id = r.tenant_id and s.uid = r.schedule_uid
+where e.tenant_id = %(tenant_id)s and e.run_id >= everwhen.first_run_id(%(since)s) and e.event_id > %(after)s
+order by e.event_id
+limit %(limit)s;

@@ -96,11 +96,7 @@ async def list_runs(
         if where.schedule is not None:
             schedule_uid = (await _target(conn, tenant_id, where.schedule)).uid
         page = _Page(tenant_id=tenant_id, before=before, schedule_uid=schedule_uid, task=where.task, limit=limit)
-        if where.state is None:
-            rows = await store.list_runs(conn, **page.arguments())
-        else:
-            run_ids = await _ids_in_state(conn, page, where.state)
-            rows = await store.read_runs(conn, tenant_id=tenant_id, run_ids=run_ids)
+        rows = await _rows_of(conn, page, where.state)
         return [view for row in rows if (view := _view(row, conn.now)) is not None]
 
 
@@ -152,8 +148,21 @@ class _Page:
         return {name: getattr(self, name) for name in ("tenant_id", "before", "schedule_uid", "task", "limit")}
 
 
+async def _rows_of(conn: Connection, page: _Page, state: RunState | None) -> list[RunRow]:
+    if state is not None:
+        run_ids = await _ids_in_state(conn, page, state)
+        return await store.read_runs(conn, tenant_id=page.tenant_id, run_ids=run_ids)
+    arguments = page.arguments()
+    if arguments["schedule_uid"] is not None:
+        return await store.list_schedule_runs(conn, **arguments)
+    del arguments["schedule_uid"]
+    return await store.list_runs(conn, **arguments)
+
+
 async def _ids_in_state(conn: Connection, page: _Page, state: RunState) -> list[UUID]:
     match state:
+        case RunState.SUCCEEDED:
+            return await store.page_succeeded(conn, **page.arguments())
         case RunState.RUNNING:
             return await store.page_running(conn, **page.arguments())
         case RunState.WAITING | RunState.RETRYING | RunState.PLANNED:

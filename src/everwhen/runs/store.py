@@ -9,7 +9,7 @@ from psycopg import AsyncConnection
 
 from everwhen.postgres.fetch import execute_count, fetch_all, fetch_one, fetch_optional
 from everwhen.postgres.sql import load
-from everwhen.runs.model import Attempt, KnownRequest, LinedUp, RunEvent, RunRow, ScheduleTarget
+from everwhen.runs.model import Attempt, KnownRequest, LinedUp, RunEvent, RunRow, ScheduleTarget, TailedEvent
 
 _SQL = load("everwhen.runs")
 
@@ -143,18 +143,24 @@ async def get_run(conn: Conn, *, tenant_id: UUID, run_id: UUID) -> RunRow | None
     return await fetch_optional(conn, _SQL["get_run"], {"tenant_id": tenant_id, "run_id": run_id}, RunRow)
 
 
-async def list_runs(
-    conn: Conn, *, tenant_id: UUID, before: UUID, schedule_uid: UUID | None, task: str | None, limit: int
-) -> list[RunRow]:
+async def list_runs(conn: Conn, *, tenant_id: UUID, before: UUID, task: str | None, limit: int) -> list[RunRow]:
     """Up to `limit` runs with ids below `before`, the newest first."""
-    params = {"tenant_id": tenant_id, "before": before, "schedule_uid": schedule_uid, "task": task, "limit": limit}
+    params = {"tenant_id": tenant_id, "before": before, "task": task, "limit": limit}
     return await fetch_all(conn, _SQL["list_runs"], params, RunRow)
+
+
+async def list_schedule_runs(
+    conn: Conn, *, tenant_id: UUID, before: UUID, schedule_uid: UUID, task: str | None, limit: int
+) -> list[RunRow]:
+    """Up to `limit` runs of a schedule with ids below `before`, the newest first."""
+    params = {"tenant_id": tenant_id, "before": before, "schedule_uid": schedule_uid, "task": task, "limit": limit}
+    return await fetch_all(conn, _SQL["list_schedule_runs"], params, RunRow)
 
 
 async def page_ended(
     conn: Conn, *, tenant_id: UUID, state: str, before: UUID, schedule_uid: UUID | None, task: str | None, limit: int
 ) -> list[UUID]:
-    """Ids of runs that ended in this state."""
+    """Ids of runs that ended in this state, which is not success."""
     params = {
         "tenant_id": tenant_id,
         "state": state,
@@ -164,6 +170,14 @@ async def page_ended(
         "limit": limit,
     }
     return await fetch_all(conn, _SQL["page_ended"], params, UUID)
+
+
+async def page_succeeded(
+    conn: Conn, *, tenant_id: UUID, before: UUID, schedule_uid: UUID | None, task: str | None, limit: int
+) -> list[UUID]:
+    """Ids of runs that succeeded."""
+    params = {"tenant_id": tenant_id, "before": before, "schedule_uid": schedule_uid, "task": task, "limit": limit}
+    return await fetch_all(conn, _SQL["page_succeeded"], params, UUID)
 
 
 async def page_running(
@@ -247,3 +261,9 @@ async def find_schedule_target(conn: Conn, *, tenant_id: UUID, name: str) -> Sch
 async def find_task_queue(conn: Conn, *, tenant_id: UUID, task: str) -> str | None:
     """The queue of a task; None when there is none of this name."""
     return await fetch_optional(conn, _SQL["find_task_queue"], {"tenant_id": tenant_id, "task": task}, str)
+
+
+async def tail_events(conn: Conn, *, tenant_id: UUID, since: datetime, after: int, limit: int) -> list[TailedEvent]:
+    """Return events numbered above `after`, of runs due since `since`."""
+    params = {"tenant_id": tenant_id, "since": since, "after": after, "limit": limit}
+    return await fetch_all(conn, _SQL["tail_events"], params, TailedEvent)
