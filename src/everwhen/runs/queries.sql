@@ -115,52 +115,24 @@ left join everwhen.leases l on l.tenant_id = r.tenant_id and l.run_id = r.run_id
 left join everwhen.run_ends e on e.tenant_id = r.tenant_id and e.run_id = r.run_id
 where r.tenant_id = %(tenant_id)s and r.run_id = %(run_id)s;
 
--- name: list_runs
--- The newest first. The page is cut on the primary key before anything is joined, so its cost does not grow with depth.
+-- name: page_runs
+-- Ids of runs, the newest first. A list is cut on an index before anything is joined (read_runs): a plan that is kept for
+-- all limits would take this one for a tenth of the table, and read the whole history to join it.
 -- A task has no index of its own: where it is rare, the walk is long.
-with page as (
-  select r.*
-  from everwhen.runs r
-  where r.tenant_id = %(tenant_id)s and r.run_id < %(before)s
-    and (%(task)s::text is null or r.task = %(task)s)
-  order by r.run_id desc
-  limit %(limit)s
-)
-select r.run_id, r.schedule_uid, s.name as schedule, r.schedule_revision, r.source, r.task, r.queue, r.priority,
-       r.nominal_at, r.utc_offset_seconds, r.due_at, r.planned_at, r.expires_at, r.input::text as input,
-       w.available_at, coalesce(w.failures, l.failures) as failures,
-       l.worker, l.claimed_at, l.lease_until, l.cancel_requested_at,
-       e.state as ended_state, e.reason, e.finished_at,
-       coalesce(e.attempts, l.attempt, w.attempts, 0) as attempts
-from page r
-left join everwhen.schedules s on s.tenant_id = r.tenant_id and s.uid = r.schedule_uid
-left join everwhen.waiting w on w.tenant_id = r.tenant_id and w.run_id = r.run_id
-left join everwhen.leases l on l.tenant_id = r.tenant_id and l.run_id = r.run_id
-left join everwhen.run_ends e on e.tenant_id = r.tenant_id and e.run_id = r.run_id
-order by r.run_id desc;
+select r.run_id
+from everwhen.runs r
+where r.tenant_id = %(tenant_id)s and r.run_id < %(before)s and (%(task)s::text is null or r.task = %(task)s)
+order by r.run_id desc
+limit %(limit)s;
 
--- name: list_schedule_runs
--- The same on the schedule's own index. Apart from list_runs, because one plan for all parameters could serve only one.
-with page as (
-  select r.*
-  from everwhen.runs r
-  where r.tenant_id = %(tenant_id)s and r.schedule_uid = %(schedule_uid)s and r.run_id < %(before)s
-    and (%(task)s::text is null or r.task = %(task)s)
-  order by r.run_id desc
-  limit %(limit)s
-)
-select r.run_id, r.schedule_uid, s.name as schedule, r.schedule_revision, r.source, r.task, r.queue, r.priority,
-       r.nominal_at, r.utc_offset_seconds, r.due_at, r.planned_at, r.expires_at, r.input::text as input,
-       w.available_at, coalesce(w.failures, l.failures) as failures,
-       l.worker, l.claimed_at, l.lease_until, l.cancel_requested_at,
-       e.state as ended_state, e.reason, e.finished_at,
-       coalesce(e.attempts, l.attempt, w.attempts, 0) as attempts
-from page r
-left join everwhen.schedules s on s.tenant_id = r.tenant_id and s.uid = r.schedule_uid
-left join everwhen.waiting w on w.tenant_id = r.tenant_id and w.run_id = r.run_id
-left join everwhen.leases l on l.tenant_id = r.tenant_id and l.run_id = r.run_id
-left join everwhen.run_ends e on e.tenant_id = r.tenant_id and e.run_id = r.run_id
-order by r.run_id desc;
+-- name: page_schedule_runs
+-- The same on the schedule's own index. Apart from page_runs, because one plan for all parameters could serve only one.
+select r.run_id
+from everwhen.runs r
+where r.tenant_id = %(tenant_id)s and r.schedule_uid = %(schedule_uid)s and r.run_id < %(before)s
+  and (%(task)s::text is null or r.task = %(task)s)
+order by r.run_id desc
+limit %(limit)s;
 
 -- name: list_attempts
 -- The closed ones, then the open one.

@@ -40,6 +40,7 @@ MOST_BEHIND: Final = timedelta(minutes=5)
 
 LAST_ID: Final = UUID(int=(1 << 128) - 1)
 CANCEL_ROUNDS: Final = 5
+LIST_ROUNDS: Final = 5
 MOST_TAILED: Final = 5_000
 
 OnReady = Callable[[Connection, UUID, str], Awaitable[None]]
@@ -96,7 +97,7 @@ async def list_runs(
         if where.schedule is not None:
             schedule_uid = (await _target(conn, tenant_id, where.schedule)).uid
         page = _Page(tenant_id=tenant_id, before=before, schedule_uid=schedule_uid, task=where.task, limit=limit)
-        rows = await _rows_of(conn, page, where.state)
+        rows = await _rows(conn, page, where.state)
         return [view for row in rows if (view := _view(row, conn.now)) is not None]
 
 
@@ -148,15 +149,24 @@ class _Page:
         return {name: getattr(self, name) for name in ("tenant_id", "before", "schedule_uid", "task", "limit")}
 
 
-async def _rows_of(conn: Connection, page: _Page, state: RunState | None) -> list[RunRow]:
+async def _rows(conn: Connection, page: _Page, state: RunState | None) -> list[RunRow]:
+    """Read a page. A run that is withdrawn between the two looks would make it look like the last one: look again."""
+    for _ in range(LIST_ROUNDS):
+        run_ids = await _ids(conn, page, state)
+        rows = await store.read_runs(conn, tenant_id=page.tenant_id, run_ids=run_ids)
+        if len(rows) == len(run_ids):
+            return rows
+    raise Unavailable("The schedules change too fast to list their runs; try again.", code="run.busy")
+
+
+async def _ids(conn: Connection, page: _Page, state: RunState | None) -> list[UUID]:
     if state is not None:
-        run_ids = await _ids_in_state(conn, page, state)
-        return await store.read_runs(conn, tenant_id=page.tenant_id, run_ids=run_ids)
+        return await _ids_in_state(conn, page, state)
     arguments = page.arguments()
     if arguments["schedule_uid"] is not None:
-        return await store.list_schedule_runs(conn, **arguments)
+        return await store.page_schedule_runs(conn, **arguments)
     del arguments["schedule_uid"]
-    return await store.list_runs(conn, **arguments)
+    return await store.page_runs(conn, **arguments)
 
 
 async def _ids_in_state(conn: Connection, page: _Page, state: RunState) -> list[UUID]:

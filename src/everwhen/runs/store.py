@@ -143,18 +143,18 @@ async def get_run(conn: Conn, *, tenant_id: UUID, run_id: UUID) -> RunRow | None
     return await fetch_optional(conn, _SQL["get_run"], {"tenant_id": tenant_id, "run_id": run_id}, RunRow)
 
 
-async def list_runs(conn: Conn, *, tenant_id: UUID, before: UUID, task: str | None, limit: int) -> list[RunRow]:
-    """Up to `limit` runs with ids below `before`, the newest first."""
+async def page_runs(conn: Conn, *, tenant_id: UUID, before: UUID, task: str | None, limit: int) -> list[UUID]:
+    """Ids of up to `limit` runs with ids below `before`, the newest first."""
     params = {"tenant_id": tenant_id, "before": before, "task": task, "limit": limit}
-    return await fetch_all(conn, _SQL["list_runs"], params, RunRow)
+    return await fetch_all(conn, _SQL["page_runs"], params, UUID)
 
 
-async def list_schedule_runs(
+async def page_schedule_runs(
     conn: Conn, *, tenant_id: UUID, before: UUID, schedule_uid: UUID, task: str | None, limit: int
-) -> list[RunRow]:
-    """Up to `limit` runs of a schedule with ids below `before`, the newest first."""
+) -> list[UUID]:
+    """Ids of up to `limit` runs of a schedule with ids below `before`, the newest first."""
     params = {"tenant_id": tenant_id, "before": before, "schedule_uid": schedule_uid, "task": task, "limit": limit}
-    return await fetch_all(conn, _SQL["list_schedule_runs"], params, RunRow)
+    return await fetch_all(conn, _SQL["page_schedule_runs"], params, UUID)
 
 
 async def page_ended(
