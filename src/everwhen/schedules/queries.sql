@@ -78,7 +78,11 @@ where tenant_id = %(tenant_id)s and schedule_uid = %(uid)s;
 select w.tenant_id, w.schedule_uid, s.revision, s.spec::text as spec, w.decided_until, w.skip_until, w.skip_reason,
        w.failures
 from everwhen.watermarks w
-join everwhen.schedules s on s.tenant_id = w.tenant_id and s.uid = w.schedule_uid
+cross join lateral (
+  select s.revision, s.spec
+  from everwhen.schedules s
+  where s.tenant_id = w.tenant_id and s.uid = w.schedule_uid
+  offset 0) s
 where w.next_at <= %(horizon)s
 order by w.next_at
 limit %(limit)s
@@ -89,13 +93,15 @@ for no key update of w skip locked;
 select next_at from everwhen.watermarks where next_at is not null order by next_at limit 1;
 
 -- name: advance_watermarks
--- The watermark only moves forward here; the guard makes a plan from a stale cursor touch nothing.
+-- The watermark only moves forward here; the guard makes a plan from a stale cursor touch nothing. Rows are found by key
+-- whatever the statistics say (see dispatch/queries.sql).
 update everwhen.watermarks w
-set decided_until = m.decided_until, next_at = m.next_at, failures = 0, last_error = null
-from unnest(%(tenant_ids)s::uuid[], %(uids)s::uuid[], %(old)s::timestamptz[], %(new)s::timestamptz[],
-            %(next)s::timestamptz[]) as m (tenant_id, uid, was_until, decided_until, next_at)
-where w.tenant_id = m.tenant_id and w.schedule_uid = m.uid and w.decided_until = m.was_until
-  and m.decided_until >= w.decided_until;
+set decided_until = (%(new)s::timestamptz[])[array_position(%(uids)s::uuid[], w.schedule_uid)],
+    next_at = (%(next)s::timestamptz[])[array_position(%(uids)s::uuid[], w.schedule_uid)],
+    failures = 0, last_error = null
+where w.tenant_id = any(%(tenant_ids)s::uuid[]) and w.schedule_uid = any(%(uids)s::uuid[])
+  and w.decided_until = (%(old)s::timestamptz[])[array_position(%(uids)s::uuid[], w.schedule_uid)]
+  and w.decided_until <= (%(new)s::timestamptz[])[array_position(%(uids)s::uuid[], w.schedule_uid)];
 
 -- name: put_off
 -- A schedule that cannot be planned is put off, with the error, so that it neither stops the loop nor is forgotten.
