@@ -7,7 +7,7 @@ import pytest
 
 from everwhen.core.lifecycle import RunState
 from everwhen.errors import Conflict, InvalidInput, NotFound
-from everwhen.postgres.pool import Database
+from everwhen.postgres.pool import Database, PoolLimits
 from everwhen.runs import service as runs
 from everwhen.runs.model import RunFilter, RunRequest
 from tests.factories import make_run, make_schedule, make_task, make_tenant
@@ -72,6 +72,22 @@ async def test_a_refused_request_leaves_its_key_free(database, tenant):
     _, replayed = await ask(database, tenant, task="report")
 
     assert refused.value.code == "task.unknown"
+    assert not replayed
+
+
+async def test_a_request_that_fails_after_it_made_a_partition_hinders_no_later_one(server, fresh_database):
+    async def fail(conn, tenant_id, queue):
+        raise RuntimeError("too late")
+
+    limits = PoolLimits(min_size=1, max_size=2)
+    async with await Database.open(server.app(fresh_database), limits=limits) as database:
+        tenant = await make_tenant(database)
+        await make_task(database, tenant)
+        request = RunRequest(task="report")
+        with pytest.raises(RuntimeError):
+            await runs.request_run(database, tenant_id=tenant.id, request=request, key="k", on_ready=fail)
+        _, replayed = await runs.request_run(database, tenant_id=tenant.id, request=request, key="k")
+
     assert not replayed
 
 

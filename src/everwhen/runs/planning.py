@@ -20,12 +20,15 @@ _known_weeks: set[tuple[str, datetime]] = set()
 
 
 async def ensure_partitions(conn: Connection, instants: Iterable[datetime]) -> None:
-    """Make the partitions that runs due at these instants need. Asks the database once a week and process."""
+    """Make the partitions that runs due at these instants need. Asks the database once a week and process.
+
+    What this transaction itself makes is not remembered: it goes again if the transaction is rolled back.
+    """
     database = f"{conn.info.host}:{conn.info.port}/{conn.info.dbname}"
     wanted = {(database, _MONDAY + (instant - _MONDAY) // _WEEK * _WEEK) for instant in instants}
     for key in sorted(wanted - _known_weeks):
-        await store.ensure_week(conn, instant=key[1])
-        _known_weeks.add(key)
+        if not await store.ensure_week(conn, instant=key[1]):
+            _known_weeks.add(key)
 
 
 async def record_plans(conn: Connection, plans: Sequence[tuple[Cursor, Plan]], *, now: datetime) -> int:
