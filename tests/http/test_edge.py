@@ -27,7 +27,7 @@ ERRORS = {
 }
 
 
-def app_without_database(*, body_bytes_max: int = 1024):
+def app_without_database(*, body_bytes_max: int = 8192):
     router = APIRouter(route_class=ControlRoute)
 
     @router.get("/fail/{kind}")
@@ -218,6 +218,13 @@ async def test_wrong_fields_are_pointed_at(client):
 
     assert answer.status_code == 422
     assert {error["pointer"] for error in errors} == {"/a~1b", "/c~0d"}
+
+
+async def test_what_was_sent_does_not_come_back_at_length(client):
+    answer = await client.post("/things/a", json={"k" * 50 + str(n): "x" * 5 for n in range(50)})
+
+    assert len(answer.json()["errors"]) == 20
+    assert len((await client.post("/things/a", json={"k" * 900: "x"})).json()["errors"][0]["pointer"]) == 501
 
 
 async def test_a_missing_body_is_pointed_at(client):

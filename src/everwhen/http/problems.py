@@ -25,6 +25,9 @@ from everwhen.postgres.errors import IndeterminateCommitError
 MEDIA_TYPE: Final = "application/problem+json"
 DOCS: Final = "docs/reference/http.md"
 RETRY_AFTER_SECONDS: Final = 1
+MOST_ERRORS: Final = 20
+MOST_TEXT: Final = 500
+"""What was sent may come back in an answer, but never all of it."""
 
 _SPEC_FIELDS: Final = frozenset({"timezone", "gap", "fold", "trigger"})
 _CODES: Final = {400: "request.bad", 404: "route.unknown", 405: "method.not_allowed"}
@@ -43,14 +46,20 @@ def problem_response(request: Request, error: EverwhenError) -> Response:
         "type": f"urn:everwhen:problem:{error.code}",
         "title": error.title,
         "status": error.status,
-        "detail": error.detail,
+        "detail": _cut(error.detail),
         "code": error.code,
-        "errors": [{"code": e.code, "pointer": e.pointer, "detail": e.detail} for e in error.errors],
+        "errors": [
+            {"code": e.code, "pointer": _cut(e.pointer), "detail": _cut(e.detail)} for e in error.errors[:MOST_ERRORS]
+        ],
         "request_id": request_id_of(request),
         "retryable": error.retryable,
         "docs": f"{DOCS}#{error.code.partition('.')[0]}",
     }
     return Response(json.dumps(body), status_code=error.status, headers=headers, media_type=MEDIA_TYPE)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}…"
 
 
 def request_id_of(request: Request) -> str:

@@ -1,0 +1,122 @@
+"""Every operation, with a nasty value in every place: no server error, no status that the document does not name."""
+
+import itertools
+import json
+from urllib.parse import quote
+
+import pytest
+
+from tests.contracts.openapi_snapshot import app_for_its_document
+from tests.factories import make_run, make_schedule, make_task, make_tenant
+from tests.people import app_on, client_of, token_of
+
+NASTY = [
+    None, True, False, 0, -1, 1, 9, 10, 2**31, 2**63 - 1, -(2**63 - 1), 0.5, 1e308, -1e-308, "", " ", "a", "0", "null",
+    "\u202e", "\ufeff", "\U0010ffff", "a\x00b", "\r\n", "'; drop table runs; --", "%s%(x)s%", "../..", "{}",
+    "*/1 * * * *",
+    "P1D", "PT0S", "P9999999999D", "9999-12-31T23:59:59.999999Z", "0001-01-01T00:00:00+23:59", "2026-02-30T00:00:00Z",
+    "Europe/Berlin", "Etc/GMT+12", "x" * 300, "x" * 70_000, [], [[]], [None] * 10, {}, {"kind": "cron"}, {"": ""},
+    {"kind": "every", "every": "PT1S", "anchor": "9999-12-31T23:59:59Z"}, {"kind": "at", "at": "0001-01-01T00:00"},
+    {"kind": "cron", "expr": "0 0 29 2 *"}, {"kind": "cron", "expr": "0 0 30 2 *"}, {"policy": "replay"},
+]  # fmt: skip
+SCHEDULE = {
+    "trigger": {"kind": "cron", "expr": "30 2 * * *", "seconds": False, "dialect": "vixie"},
+    "timezone": "UTC",
+    "gap": None,
+    "fold": None,
+    "catch_up": {"policy": "coalesce", "grace_seconds": 60, "window_seconds": None},
+}
+DEFINITION = {**SCHEDULE, "task": "report", "input": {}, "priority": None}
+TASK = {
+    "queue": "default",
+    "priority": 5,
+    "retry": {"max_attempts": 5, "base_seconds": 1, "factor": 2, "cap_seconds": 60, "jitter": "none"},
+    "timeout_seconds": None,
+    "start_deadline_seconds": None,
+}
+BODIES = {
+    "create_tenant": {"name": "acme"},
+    "create_task": {"name": "report", **TASK},
+    "update_task": TASK,
+    "create_schedule": {"name": "nightly", **DEFINITION},
+    "update_schedule": {**DEFINITION, "reason": "why"},
+    "preview_timing": {**SCHEDULE, "count": 1},
+    "pause_schedule": {"reason": "why"},
+    "resume_schedule": {"reason": "why"},
+    "request_run": {"task": "report", "input": {}, "priority": None, "at": None},
+    "cancel_run": {"reason": "why"},
+}
+OPERATIONS = {
+    operation["operationId"]: (method.upper(), path, operation)
+    for path, methods in app_for_its_document().openapi()["paths"].items()
+    for method, operation in methods.items()
+}
+KEYS = map(str, itertools.count())
+
+
+def mutations(body):
+    """The body with one value replaced, at every depth."""
+    yield from NASTY
+    for key, value in body.items():
+        for nasty in NASTY:
+            yield {**body, key: nasty}
+        yield {name: kept for name, kept in body.items() if name != key}
+        if isinstance(value, dict) and value:
+            yield from ({**body, key: inner} for inner in mutations(value) if isinstance(inner, dict))
+
+
+@pytest.fixture
+async def furnished(database):
+    tenant = await make_tenant(database, name="acme")
+    await make_task(database, tenant)
+    await make_schedule(database, tenant)
+    run = await make_run(database, tenant)
+    return {"tenant": "acme", "name": "nightly", "run": str(run.row.run_id)}
+
+
+@pytest.fixture
+async def client(database, furnished):
+    async with client_of(app_on(database), token_of("platform", "admin")) as opened:
+        yield opened
+
+
+async def check(answer, operation):
+    assert answer.status_code < 500, answer.text
+    assert str(answer.status_code) in operation["responses"], (answer.status_code, answer.text)
+    if answer.status_code >= 400:
+        problem = answer.json()
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert problem["code"]
+        assert len(answer.content) < 30_000
+
+
+@pytest.mark.parametrize("name", BODIES)
+async def test_no_value_in_a_body_is_too_much(client, furnished, name):
+    method, template, operation = OPERATIONS[name]
+    path = template.format(**furnished | ({"name": "report"} if "/tasks" in template else {}))
+    for body in mutations(BODIES[name]):
+        headers = {"Idempotency-Key": next(KEYS), "Content-Type": "application/json"}
+        await check(await client.request(method, path, content=json.dumps(body), headers=headers), operation)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+async def test_no_value_in_a_path_or_query_is_too_much(client, furnished, name):
+    method, template, operation = OPERATIONS[name]
+    texts = [value for value in NASTY if isinstance(value, str)]
+    for parameter in operation.get("parameters", ()):
+        for text in texts:
+            where, key = parameter["in"], parameter["name"]
+            if where == "path" and ("/" in text or text == ""):
+                continue  # another path
+            path = template.format(**furnished | ({key: quote(text[:5_000], safe="")} if where == "path" else {}))
+            query = {key: text[:5_000]} if where == "query" else {}
+            headers = {"Idempotency-Key": next(KEYS)}
+            if where == "header":
+                headers[key] = quote(text[:5_000])
+            await check(
+                await client.request(method, path, params=query, json=BODIES.get(name), headers=headers), operation
+            )
+
+
+def test_every_operation_with_a_body_has_one_here():
+    assert set(BODIES) == {name for name, (_, _, operation) in OPERATIONS.items() if "requestBody" in operation}
