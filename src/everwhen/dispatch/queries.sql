@@ -88,11 +88,11 @@ select l.tenant_id, l.run_id, l.task, l.queue, l.priority, l.attempt, l.lease_to
        l.deadline_at, r.nominal_at, r.due_at, r.input, r.schedule, r.max_attempts
 from leased l
 cross join lateral (
-  select r.nominal_at, r.due_at, r.input::text as input, s.name as schedule,
-         (t.retry ->> 'max_attempts')::int as max_attempts
+  select r.nominal_at, r.due_at, r.input::text as input,
+         (select s.name from everwhen.schedules s where s.tenant_id = r.tenant_id and s.uid = r.schedule_uid) as schedule,
+         (select (t.retry ->> 'max_attempts')::int from everwhen.tasks t
+          where t.tenant_id = r.tenant_id and t.name = r.task) as max_attempts
   from everwhen.runs r
-  join everwhen.tasks t on t.tenant_id = r.tenant_id and t.name = r.task
-  left join everwhen.schedules s on s.tenant_id = r.tenant_id and s.uid = r.schedule_uid
   where r.tenant_id = l.tenant_id and r.run_id = l.run_id
   offset 0) r;
 

@@ -212,8 +212,8 @@ def session_conninfo(conninfo: str, *, role: Role, limits: PoolLimits) -> str:
         "lock_timeout": f"{limits.lock_seconds * 1000:.0f}",
         "idle_in_transaction_session_timeout": f"{limits.idle_in_transaction_seconds * 1000:.0f}",
         "timezone": "UTC",
-        # Planned once and kept: planning a hot statement costs more than running it on one row. Statements are written so
-        # that no statistics can turn them (dispatch/queries.sql); a table is never walked through for want of rows.
+        # Planned once and kept: planning a hot statement costs more than running it on one row. Statements are written
+        # so that no statistics can turn them (dispatch/queries.sql); no table is walked through for want of rows.
         "plan_cache_mode": "force_generic_plan",
         "enable_seqscan": "off",
     }

@@ -1,3 +1,5 @@
+-- Look-ups by key stand behind OFFSET 0, so that no statistics can turn them into walks: see dispatch/queries.sql.
+
 -- name: ensure_week
 -- Make the partitions for the week around an instant, if they are not there.
 select everwhen.ensure_week(%(instant)s) as made;
@@ -7,17 +9,21 @@ select everwhen.ensure_week(%(instant)s) as made;
 -- there already (another scheduler, a replayed transaction) is left as it is: its id is its identity. The definition is
 -- joined here, since the caller holds the schedule's watermark and nobody can change it meanwhile.
 with intended as (
-  select i.*, s.revision, s.task, s.input, s.queue, s.priority,
-         i.due_at + make_interval(secs => s.start_deadline_seconds) as expires_at
+  select i.*, s.revision, s.task, s.input, t.queue, coalesce(s.priority, t.priority) as priority,
+         i.due_at + make_interval(secs => t.start_deadline_seconds) as expires_at
   from unnest(%(tenant_ids)s::uuid[], %(schedule_uids)s::uuid[], %(run_ids)s::uuid[], %(nominal_ats)s::timestamptz[],
               %(due_ats)s::timestamptz[], %(utc_offsets)s::int[])
          as i (tenant_id, schedule_uid, run_id, nominal_at, due_at, utc_offset_seconds)
   cross join lateral (
-    select s.revision, s.task, s.input, t.queue, coalesce(s.priority, t.priority) as priority, t.start_deadline_seconds
+    select s.revision, s.task, s.input, s.priority
     from everwhen.schedules s
-    join everwhen.tasks t on t.tenant_id = s.tenant_id and t.name = s.task
     where s.tenant_id = i.tenant_id and s.uid = i.schedule_uid
     offset 0) s
+  cross join lateral (
+    select t.queue, t.priority, t.start_deadline_seconds
+    from everwhen.tasks t
+    where t.tenant_id = i.tenant_id and t.name = s.task
+    offset 0) t
 ), planned as (
   insert into everwhen.runs
     (tenant_id, run_id, schedule_uid, schedule_revision, source, task, queue, priority, nominal_at, utc_offset_seconds,
@@ -37,16 +43,20 @@ select tenant_id, run_id, %(now)s, 'planned' from planned;
 -- name: insert_verdicts
 -- Instants that a policy or an outage kept from running: a row and an end each, so that nothing is an absence.
 with intended as (
-  select i.*, s.revision, s.task, s.input, s.queue, s.priority
+  select i.*, s.revision, s.task, s.input, t.queue, coalesce(s.priority, t.priority) as priority
   from unnest(%(tenant_ids)s::uuid[], %(schedule_uids)s::uuid[], %(run_ids)s::uuid[], %(nominal_ats)s::timestamptz[],
               %(utc_offsets)s::int[], %(states)s::text[], %(reasons)s::text[])
          as i (tenant_id, schedule_uid, run_id, nominal_at, utc_offset_seconds, state, reason)
   cross join lateral (
-    select s.revision, s.task, s.input, t.queue, coalesce(s.priority, t.priority) as priority, t.start_deadline_seconds
+    select s.revision, s.task, s.input, s.priority
     from everwhen.schedules s
-    join everwhen.tasks t on t.tenant_id = s.tenant_id and t.name = s.task
     where s.tenant_id = i.tenant_id and s.uid = i.schedule_uid
     offset 0) s
+  cross join lateral (
+    select t.queue, t.priority, t.start_deadline_seconds
+    from everwhen.tasks t
+    where t.tenant_id = i.tenant_id and t.name = s.task
+    offset 0) t
 ), planned as (
   insert into everwhen.runs
     (tenant_id, run_id, schedule_uid, schedule_revision, source, task, queue, priority, nominal_at, utc_offset_seconds,
@@ -109,10 +119,14 @@ select r.run_id, r.schedule_uid, s.name as schedule, r.schedule_revision, r.sour
        e.state as ended_state, e.reason, e.finished_at,
        coalesce(e.attempts, l.attempt, w.attempts, 0) as attempts
 from everwhen.runs r
-left join everwhen.schedules s on s.tenant_id = r.tenant_id and s.uid = r.schedule_uid
-left join everwhen.waiting w on w.tenant_id = r.tenant_id and w.run_id = r.run_id
-left join everwhen.leases l on l.tenant_id = r.tenant_id and l.run_id = r.run_id
-left join everwhen.run_ends e on e.tenant_id = r.tenant_id and e.run_id = r.run_id
+left join lateral (
+  select s.name from everwhen.schedules s where s.tenant_id = r.tenant_id and s.uid = r.schedule_uid offset 0) s on true
+left join lateral (
+  select w.available_at, w.failures, w.attempts from everwhen.waiting w where w.tenant_id = r.tenant_id and w.run_id = r.run_id offset 0) w on true
+left join lateral (
+  select l.worker, l.claimed_at, l.lease_until, l.cancel_requested_at, l.failures, l.attempt from everwhen.leases l where l.tenant_id = r.tenant_id and l.run_id = r.run_id offset 0) l on true
+left join lateral (
+  select e.state, e.reason, e.finished_at, e.attempts from everwhen.run_ends e where e.tenant_id = r.tenant_id and e.run_id = r.run_id offset 0) e on true
 where r.tenant_id = %(tenant_id)s and r.run_id = %(run_id)s;
 
 -- name: page_runs
@@ -266,19 +280,26 @@ select r.run_id, r.schedule_uid, s.name as schedule, r.schedule_revision, r.sour
        e.state as ended_state, e.reason, e.finished_at,
        coalesce(e.attempts, l.attempt, w.attempts, 0) as attempts
 from unnest(%(run_ids)s::uuid[]) as p (run_id)
-join everwhen.runs r on r.tenant_id = %(tenant_id)s and r.run_id = p.run_id
-left join everwhen.schedules s on s.tenant_id = r.tenant_id and s.uid = r.schedule_uid
-left join everwhen.waiting w on w.tenant_id = r.tenant_id and w.run_id = r.run_id
-left join everwhen.leases l on l.tenant_id = r.tenant_id and l.run_id = r.run_id
-left join everwhen.run_ends e on e.tenant_id = r.tenant_id and e.run_id = r.run_id
+cross join lateral (
+  select r.* from everwhen.runs r where r.tenant_id = %(tenant_id)s and r.run_id = p.run_id offset 0) r
+left join lateral (
+  select s.name from everwhen.schedules s where s.tenant_id = r.tenant_id and s.uid = r.schedule_uid offset 0) s on true
+left join lateral (
+  select w.available_at, w.failures, w.attempts from everwhen.waiting w where w.tenant_id = r.tenant_id and w.run_id = r.run_id offset 0) w on true
+left join lateral (
+  select l.worker, l.claimed_at, l.lease_until, l.cancel_requested_at, l.failures, l.attempt from everwhen.leases l where l.tenant_id = r.tenant_id and l.run_id = r.run_id offset 0) l on true
+left join lateral (
+  select e.state, e.reason, e.finished_at, e.attempts from everwhen.run_ends e where e.tenant_id = r.tenant_id and e.run_id = r.run_id offset 0) e on true
 order by r.run_id desc;
 
 -- name: tail_events
 -- A tenant's history as it grows, of runs due since a while ago: what `everwhen up` shows.
 select e.event_id, e.at, e.kind, e.attempt, e.reason, r.run_id, r.task, s.name as schedule, r.due_at
 from everwhen.events e
-join everwhen.runs r on r.tenant_id = e.tenant_id and r.run_id = e.run_id
-left join everwhen.schedules s on s.tenant_id = r.tenant_id and s.uid = r.schedule_uid
+cross join lateral (
+  select r.* from everwhen.runs r where r.tenant_id = e.tenant_id and r.run_id = e.run_id offset 0) r
+left join lateral (
+  select s.name from everwhen.schedules s where s.tenant_id = r.tenant_id and s.uid = r.schedule_uid offset 0) s on true
 where e.tenant_id = %(tenant_id)s and e.run_id >= everwhen.first_run_id(%(since)s) and e.event_id > %(after)s
 order by e.event_id
 limit %(limit)s;
