@@ -235,6 +235,19 @@ async def test_a_deleted_schedule_keeps_its_history_and_gives_its_name_back(data
     assert await listed(database, tenant, state=RunState.PLANNED) == []
 
 
+async def test_a_schedule_that_cannot_be_planned_any_more_hides_no_other(database, tenant):
+    await make_schedule(database, tenant, name="good")
+    await make_schedule(database, tenant, name="lost")
+    async with database.system() as conn:
+        await conn.execute(
+            """update everwhen.schedules set spec = jsonb_set(spec, '{timezone}', '"Mars/Base"') where name = 'lost'"""
+        )
+    good, lost = await schedules.list_schedules(database, tenant_id=tenant.id, limit=10)
+
+    assert (good.last_error, lost.next_at) == (None, None)
+    assert "trigger.timezone.unknown" in lost.last_error
+
+
 async def test_revisions_tell_who_changed_what_and_why(database, tenant):
     await make_schedule(database, tenant)
     say = Change(by="ann", reason="because")

@@ -12,7 +12,7 @@ from everwhen.http.access import NAME_PATTERN, Access, Editor, Operator, Reader
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_cursor, read_number
 from everwhen.schedules import service
-from everwhen.schedules.model import Revision, RevisionAction, Schedule, ScheduleDraft, Spec, spec_to_data
+from everwhen.schedules.model import Revision, RevisionAction, Schedule, ScheduleDraft, Spec
 from everwhen.schedules.wire import (
     FireOut,
     PauseIn,
@@ -164,7 +164,7 @@ def _out(schedule: Schedule) -> ScheduleOut:
         last_error=schedule.last_error,
         created_at=schedule.created_at,
         updated_at=schedule.updated_at,
-        **spec_to_data(schedule.spec),
+        **json.loads(schedule.definition),
     )
 
 

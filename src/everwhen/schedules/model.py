@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
+from everwhen.core.errors import TriggerError
 from everwhen.core.planning import CatchUp, CatchUpPolicy
 from everwhen.core.triggers import Timing, next_after, parse_fold, parse_gap, parse_trigger, trigger_to_json
 
@@ -54,7 +55,7 @@ class ScheduleDraft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """A schedule as it is now. `next_at` is its next fire, None while it has none."""
+    """A schedule as it is now. `definition` is its spec as JSON text, `next_at` its next fire, None without one."""
 
     uid: UUID
     name: str
@@ -62,7 +63,7 @@ class Schedule:
     state_reason: str | None
     revision: int
     task: str
-    spec: Spec
+    definition: str
     input: Any
     priority: int | None
     created_at: datetime
@@ -70,6 +71,11 @@ class Schedule:
     decided_until: datetime
     next_at: datetime | None
     last_error: str | None
+
+    @property
+    def spec(self) -> Spec:
+        """The spec; raises TriggerError when this version cannot plan by it."""
+        return parse_spec(self.definition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,9 +185,13 @@ def spec_to_data(spec: Spec) -> dict[str, Any]:
 
 
 def schedule_from_row(row: ScheduleRow, *, now: datetime) -> Schedule:
-    """Read a stored schedule as of `now`."""
-    spec = parse_spec(row.spec)
-    active = row.state == ScheduleState.ACTIVE
+    """Read a stored schedule as of `now`. One that cannot be planned says why, and hides no other one of its list."""
+    next_at, last_error = None, row.last_error
+    try:
+        if row.state == ScheduleState.ACTIVE:
+            next_at = next_after(parse_spec(row.spec).timing, now)
+    except TriggerError as error:
+        last_error = f"{error.code}: {error.message}"
     return Schedule(
         uid=row.uid,
         name=row.name,
@@ -189,12 +199,12 @@ def schedule_from_row(row: ScheduleRow, *, now: datetime) -> Schedule:
         state_reason=row.state_reason,
         revision=row.revision,
         task=row.task,
-        spec=spec,
+        definition=row.spec,
         input=json.loads(row.input),
         priority=row.priority,
         created_at=row.created_at,
         updated_at=row.updated_at,
         decided_until=row.decided_until,
-        next_at=next_after(spec.timing, now) if active else None,
-        last_error=row.last_error,
+        next_at=next_at,
+        last_error=last_error,
     )
