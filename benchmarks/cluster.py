@@ -80,7 +80,7 @@ class Cluster:
         """Start the API and wait until it is ready; return it with its address."""
         port = _free_port()
         process, url = self.serve("api", port=port), f"http://127.0.0.1:{port}"
-        wait_until(lambda: _answers(f"{url}/healthz/ready"), seconds=READY_SECONDS, what=f"{url} is ready")
+        self.wait(lambda: _answers(f"{url}/healthz/ready"), seconds=READY_SECONDS, what=f"{url} is ready")
         return process, url
 
     def work(self, url: str, *, concurrency: int) -> "subprocess.Popen[bytes]":
@@ -119,6 +119,16 @@ class Cluster:
                 process.kill()
                 process.wait(5)
             self.processes.remove(process)
+
+    def wait(self, condition: Callable[[], bool], *, seconds: float, what: str, poll: float = 0.02) -> None:
+        """Poll with a deadline; raise TimeoutError, or at once RuntimeError when a process of ours has ended."""
+
+        def met() -> bool:
+            if ended := [process.args for process in self.processes if process.poll() is not None]:
+                raise RuntimeError(f"ended while waiting for {what}: {ended[0]}")
+            return condition()
+
+        wait_until(met, seconds=seconds, what=what, poll=poll)
 
     def fetch(self, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a query of the superuser's."""

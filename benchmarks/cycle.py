@@ -8,7 +8,7 @@ process is not in it.
 from typing import Any
 
 from benchmarks import backlog
-from benchmarks.cluster import TENANT, Cluster, wait_until
+from benchmarks.cluster import TENANT, Cluster
 from benchmarks.cpu import Meter
 
 DRAIN_SECONDS = 120.0
@@ -23,7 +23,7 @@ def measure_sdk(cluster: Cluster, *, apis: int, workers: int, runs: int, stale: 
     wanted = _events(cluster) + EVENTS_A_CYCLE * runs
     first = _events(cluster)
     clients = [cluster.work(servers[n % apis][1], concurrency=CONCURRENCY) for n in range(workers)]
-    wait_until(lambda: _events(cluster) > first, seconds=30, what="the first claim", poll=0.003)
+    cluster.wait(lambda: _events(cluster) > first, seconds=30, what="the first claim", poll=0.003)
     meter = Meter(
         roots={
             "api": [process.pid for process, _ in servers],
@@ -31,7 +31,7 @@ def measure_sdk(cluster: Cluster, *, apis: int, workers: int, runs: int, stale: 
             "database": [cluster.server.pid],
         }
     )
-    wait_until(lambda: _events(cluster) >= wanted, seconds=DRAIN_SECONDS, what=f"{runs} runs done")
+    cluster.wait(lambda: _events(cluster) >= wanted, seconds=DRAIN_SECONDS, what=f"{runs} runs done")
     used = {"cpu_us": meter.micros_per(runs), "other_cores": meter.other_cores()}
     found = history(cluster) | used
     cluster.stop(*clients, *[process for process, _ in servers])

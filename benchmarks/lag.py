@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks import backlog
 from benchmarks.child import percentile
-from benchmarks.cluster import TENANT, Cluster, wait_until
+from benchmarks.cluster import TENANT, Cluster
 from benchmarks.cpu import Meter
 
 PERIOD_SECONDS = 10
@@ -34,7 +34,7 @@ def measure(cluster: Cluster, *, rate: int, seconds: float) -> dict[str, Any]:
     worker = cluster.work(url, concurrency=CONCURRENCY)
     now = cluster.value("select now()")
     backlog.let_plan(cluster, decided_until=now, next_at=now)
-    wait_until(lambda: _all_planned(cluster), seconds=60, what="every schedule has a plan")
+    cluster.wait(lambda: _all_planned(cluster), seconds=60, what="every schedule has a plan")
     time.sleep(WARM_UP_SECONDS)
     roots = {"api": api, "worker": worker, "scheduler": scheduler, "reaper": reaper, "database": cluster.server}
     meter = Meter(roots={name: [process.pid] for name, process in roots.items()})

@@ -10,7 +10,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from benchmarks import backlog
-from benchmarks.cluster import Cluster, wait_until
+from benchmarks.cluster import Cluster
 from benchmarks.cpu import Meter
 
 ZONES = ("UTC", "America/New_York", "Europe/Berlin", "Asia/Kolkata", "Australia/Lord_Howe", "America/Sao_Paulo")
@@ -25,10 +25,12 @@ def measure(cluster: Cluster, *, schedulers: int, schedules: int) -> dict[str, A
     backlog.define_schedules(cluster, [_spec(n, minute) for n in range(schedules)])
     cluster.sql.execute("vacuum analyze everwhen.schedules")
     processes = [cluster.serve("scheduler") for _ in range(schedulers)]
-    wait_until(lambda: _connections(cluster) >= schedulers, seconds=20, what="the schedulers are connected")
+    cluster.wait(lambda: _connections(cluster) >= schedulers, seconds=20, what="the schedulers are connected")
     meter = Meter(roots={"scheduler": [p.pid for p in processes], "database": [cluster.server.pid]})
     backlog.let_plan(cluster, decided_until=minute - timedelta(seconds=1), next_at=minute)
-    wait_until(lambda: _is_planned(cluster, minute), seconds=PLAN_SECONDS, what="every schedule is planned", poll=0.05)
+    cluster.wait(
+        lambda: _is_planned(cluster, minute), seconds=PLAN_SECONDS, what="every schedule is planned", poll=0.05
+    )
     found = _rate(cluster)
     found |= {"cpu_us": meter.micros_per(found["units"]), "other_cores": meter.other_cores()}
     cluster.stop(*processes)
