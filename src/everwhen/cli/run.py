@@ -52,7 +52,7 @@ def run() -> None:
 @click.option("--schedule", help="Run this schedule's task with its input, instead of a task by itself.")
 @click.option("--at", help="When it becomes due, with its offset. [default: now]")
 @click.option("--input", "input_text", metavar="JSON", help="The run's input; @FILE reads it from a file.")
-@click.option("--priority", type=click.IntRange(0, 9), help="0 goes first, 9 last.")
+@click.option("--priority", type=click.IntRange(0, 9), help="9 goes first, 0 last.")
 @click.option("--key", help="Idempotency key: the same key makes one run. [default: a new one]")
 @click.option("--wait", is_flag=True, help="Wait for its end; exit code 10 unless it succeeded.")
 @click.option("--timeout", type=float, default=1800.0, show_default=True, help="Seconds to wait; then exit code 7.")

@@ -75,7 +75,7 @@ def _policies(function: Callable[..., None]) -> Callable[..., None]:
             click.option("--grace-seconds", type=float, help="Late by no more than this runs in any case."),
             click.option("--window-seconds", type=float, help="Late by more than this never runs."),
             click.option("--input", "input_text", metavar="JSON", help="The runs' input; @FILE reads it from a file."),
-            click.option("--priority", type=click.IntRange(0, 9), help="0 goes first, 9 last. [default: the task's]"),
+            click.option("--priority", type=click.IntRange(0, 9), help="9 goes first, 0 last. [default: the task's]"),
         )
     ):
         function = option(function)

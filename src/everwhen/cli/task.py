@@ -30,7 +30,7 @@ def _policies(function: Callable[..., None]) -> Callable[..., None]:
     for option in reversed(
         (
             click.option("--queue", help="Where its runs wait for workers."),
-            click.option("--priority", type=click.IntRange(0, 9), help="0 goes first, 9 last."),
+            click.option("--priority", type=click.IntRange(0, 9), help="9 goes first, 0 last."),
             click.option("--max-attempts", type=click.IntRange(min=1), help="How often it is tried at most."),
             click.option("--base-seconds", type=float, help="Wait before the first retry."),
             click.option("--factor", type=float, help="How much longer each further wait is."),

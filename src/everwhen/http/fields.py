@@ -45,7 +45,7 @@ def _printable(value: str) -> str:
 
 Name = Annotated[str, Field(pattern=NAME_PATTERN, description="Letters, digits, `.`, `_` and `-`; at most 200.")]
 Payload = Annotated[JsonValue, AfterValidator(_payload)]
-Priority = Annotated[int, Strict(), Field(ge=0, le=9, description="0 goes first, 9 last.")]
+Priority = Annotated[int, Strict(), Field(ge=0, le=9, description="9 goes first, 0 last.")]
 Seconds = Annotated[float, Strict(), Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)]
 PositiveSeconds = Annotated[float, Strict(), Field(gt=0, le=MOST_SECONDS, allow_inf_nan=False)]
 Instant = Annotated[AwareDatetime, BeforeValidator(_instant_text), AfterValidator(_utc)]

@@ -24,7 +24,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskDraft:
-    """What a caller decides about a task. Priority 0 goes first, 9 last."""
+    """What a caller decides about a task. Priority 9 goes first, 0 last."""
 
     name: str
     queue: str = "default"
