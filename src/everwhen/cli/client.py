@@ -114,8 +114,8 @@ class Api:
 class PlainClient:
     """One server, one token, and the answers as they are, whatever their status."""
 
-    def __init__(self, target: Target) -> None:
-        self._api = Api(target)
+    def __init__(self, api: Api) -> None:
+        self._api = api
 
     def post(self, path: str, json: Any) -> httpx2.Response:
         """Send one request; end in one line when the server does not answer."""
@@ -124,8 +124,10 @@ class PlainClient:
 
 
 def open_client() -> PlainClient:
-    """Connect as the environment, or this folder, says."""
-    return PlainClient(find_target())
+    """Connect as the environment, or this folder, says; the connection closes with the command."""
+    api = Api(find_target())
+    click.get_current_context().call_on_close(api.close)
+    return PlainClient(api)
 
 
 def find_target(*, url: str | None = None, tenant: str | None = None) -> Target:
