@@ -190,6 +190,25 @@ async def test_a_body_over_the_limit_is_refused_while_it_is_read():
     assert (answer.status_code, answer.json()["code"]) == (413, "body.too_large")
 
 
+async def test_a_client_that_goes_away_in_mid_body_gets_no_answer_and_is_no_failure(capsys):
+    app, sent = app_without_database(), []
+    messages = iter([{"type": "http.request", "body": b'{"a":', "more_body": True}, {"type": "http.disconnect"}])
+    headers = [(b"authorization", f"Bearer {token_of('admin')}".encode()), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/things/a", "raw_path": b"/things/a", "query_string": b"",
+             "headers": headers, "scheme": "http", "server": ("x", 80), "http_version": "1.1"}  # fmt: skip
+
+    async def receive():
+        return next(messages)
+
+    async def send(message):
+        sent.append(message)
+
+    await app(scope, receive, send)
+
+    assert sent == []
+    assert "request.failed" not in capsys.readouterr().out
+
+
 async def _first(stream, most):
     async for chunk in stream:
         yield chunk

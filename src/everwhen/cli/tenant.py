@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, Final
+from urllib.parse import quote
 
 import click
 
@@ -39,5 +40,5 @@ def list_command(*, api: Api, output: str, **paging: Any) -> None:
 @with_api
 def get(*, api: Api, output: str, name: str | None) -> None:
     """Show one tenant. [default: the token's own]"""
-    path = api.tenant_path() if name is None else f"/v1/tenants/{name}"
+    path = api.tenant_path() if name is None else f"/v1/tenants/{quote(name, safe='')}"
     show_one(api.call("GET", path), kind="TenantList", output=output)

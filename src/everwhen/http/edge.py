@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 from starlette.datastructures import MutableHeaders
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from everwhen import clock
@@ -66,6 +66,8 @@ class Edge:
             await self._app(scope, receive, answer.send)
         except Unauthenticated as error:
             await problem_response(Request(scope), error)(scope, receive, answer.send)
+        except ClientDisconnect:
+            return  # nobody is left to be answered, and nothing is wrong with us
         except Exception as error:
             log.exception("request.failed", request_id=request_id, method=scope["method"], path=scope["path"])
             if answer.started:
