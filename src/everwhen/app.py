@@ -198,7 +198,14 @@ class _Server(uvicorn.Server):
 def _listen(settings: Settings) -> tuple[socket.socket, str]:
     """Bind before anything else is started: a request that comes early is kept, not refused."""
     try:
-        listening = socket.create_server((settings.host, settings.port), backlog=2048)
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
+        )[0]
+        # With its protocol named, or asyncio leaves Nagle's algorithm on: 31 ms an answer instead of 0.4.
+        listening = socket.socket(family, kind, protocol)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(2048)
     except OSError as error:
         raise ConfigurationError(
             f"cannot listen on {settings.host}:{settings.port}: {error.strerror}; choose another with EVERWHEN_PORT"

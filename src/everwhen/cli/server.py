@@ -12,7 +12,7 @@ import click
 
 if TYPE_CHECKING:
     from everwhen.config import Settings
-    from everwhen.verify.store import Violation
+    from everwhen.verify.model import Violation
 
 
 class Fatal(click.ClickException):

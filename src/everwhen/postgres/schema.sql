@@ -334,7 +334,7 @@ CREATE UNIQUE INDEX schedules_name ON everwhen.schedules USING btree (tenant_id,
 
 CREATE INDEX waiting_expiry ON everwhen.waiting USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 
-CREATE UNIQUE INDEX waiting_run ON everwhen.waiting USING btree (run_id, tenant_id);
+CREATE UNIQUE INDEX waiting_run ON everwhen.waiting USING btree (tenant_id, run_id);
 
 CREATE INDEX watermarks_next ON everwhen.watermarks USING btree (next_at) WHERE (next_at IS NOT NULL);
 

@@ -13,6 +13,7 @@ from uuid import UUID
 import structlog
 
 from everwhen.core import planning
+from everwhen.core.errors import TriggerError
 from everwhen.core.planning import Cursor, Plan
 from everwhen.core.reasons import Reason
 from everwhen.errors import Conflict
@@ -66,10 +67,14 @@ async def settle(conn: Connection, schedule: CursorRow, *, now: datetime) -> Non
     """Decide what is due by now under the revision in force; the caller holds the schedule's lock.
 
     A paused schedule intends nothing: its instants up to now are skipped, mostly as one span, so many more of them fit.
+    One whose stored spec this version cannot read intends nothing that could be told: it can be changed all the same,
+    for that is how it is repaired.
 
     Raises:
         Conflict: more instants are undecided than one transaction may decide; the planner is catching up.
     """
+    if not _is_readable(schedule.spec):
+        return
     cursor, limit = _cursor(schedule, schedule.uid), planning.MOST_INSTANTS
     if schedule.state == ScheduleState.PAUSED:
         cursor, limit = replace(cursor, skip_until=now, skip_reason=Reason.SCHEDULE_PAUSED), MOST_PAUSED_INSTANTS
@@ -80,6 +85,14 @@ async def settle(conn: Connection, schedule: CursorRow, *, now: datetime) -> Non
         raise Conflict(_still_catching_up(schedule), code="schedule.catching_up")
     await record_plans(conn, [(cursor, plan)], now=now)
     await _advance(conn, [(cursor, plan)])
+
+
+def _is_readable(spec: str) -> bool:
+    try:
+        parse_spec(spec)
+    except (TriggerError, LookupError, TypeError, ValueError):
+        return False
+    return True
 
 
 def _still_catching_up(schedule: CursorRow) -> str:

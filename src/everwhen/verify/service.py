@@ -8,7 +8,7 @@ from typing import Final
 
 from everwhen.postgres.pool import Database
 from everwhen.verify import store
-from everwhen.verify.store import Violation
+from everwhen.verify.model import Violation
 
 MOST_SHOWN: Final = 20
 """How many violations of each promise are returned: enough to see what is wrong."""

@@ -1,26 +1,16 @@
 """One function for each statement of `queries.sql`; the names are the statements'."""
 
-from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
 from psycopg import AsyncConnection
 
 from everwhen.postgres.fetch import fetch_all
 from everwhen.postgres.sql import load
+from everwhen.verify.model import Violation
 
 _SQL = load("everwhen.verify")
 
 Conn = AsyncConnection[Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Violation:
-    """Something that breaks a promise."""
-
-    tenant_id: UUID
-    subject: str
-    detail: str
 
 
 async def _broken(conn: Conn, name: str, limit: int) -> list[Violation]:

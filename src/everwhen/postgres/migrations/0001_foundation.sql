@@ -209,7 +209,7 @@ create table everwhen.waiting (
   expires_at   timestamptz,
   primary key (tenant_id, queue, priority, available_at, run_id)
 );
-create unique index waiting_run on everwhen.waiting (run_id, tenant_id);
+create unique index waiting_run on everwhen.waiting (tenant_id, run_id);
 create index waiting_expiry on everwhen.waiting (expires_at) where expires_at is not null;
 
 -- The open attempts. A heartbeat moves lease_until only, which no index covers: the row is updated in place.
