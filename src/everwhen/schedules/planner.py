@@ -67,8 +67,7 @@ async def settle(conn: Connection, schedule: CursorRow, *, now: datetime) -> Non
     """Decide what is due by now under the revision in force; the caller holds the schedule's lock.
 
     A paused schedule intends nothing: its instants up to now are skipped, mostly as one span, so many more of them fit.
-    One whose stored spec this version cannot read intends nothing that could be told: it can be changed all the same,
-    for that is how it is repaired.
+    One whose stored spec this version cannot read intends nothing that could be told, and can be deleted all the same.
 
     Raises:
         Conflict: more instants are undecided than one transaction may decide; the planner is catching up.

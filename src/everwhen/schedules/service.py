@@ -109,15 +109,17 @@ async def update_schedule(
 ) -> Schedule:
     """Make the next revision, with the fields of `ScheduleDraft` that `changes` returns for the spec in force.
 
-    Raises NotFound, InvalidInput when there is no such task, TriggerError when it would never fire.
+    Raises NotFound, InvalidInput when there is no such task, TriggerError when it would never fire, Conflict when this
+    version cannot read the spec in force.
     """
     async with db.tenant(tenant_id) as conn:
         cursor = await _settled(conn, tenant_id, name, Reason.SCHEDULE_CHANGED)
-        after = changes(parse_spec(cursor.spec))
-        spec = after.get("spec", parse_spec(cursor.spec))
+        in_force = _spec_of(cursor)
+        after = changes(in_force)
+        spec = after.get("spec", in_force)
         refuse_never(spec)
         await _replace(conn, cursor, after)
-        await _decide_from_now(conn, cursor, spec, active=not _is_paused(cursor))
+        await _decide_from_now(conn, cursor, None if _is_paused(cursor) else spec)
         await _record(conn, tenant_id, cursor.uid, action=RevisionAction.UPDATED, change=change)
         return await _read(conn, tenant_id, name)
 
@@ -129,7 +131,7 @@ async def pause_schedule(db: Database, *, tenant_id: UUID, name: str, change: Ch
         if _is_paused(cursor):
             raise Conflict("The schedule is paused already.", code="schedule.paused")
         await _set_state(conn, cursor, ScheduleState.PAUSED, change.reason)
-        await _decide_from_now(conn, cursor, parse_spec(cursor.spec), active=False)
+        await _decide_from_now(conn, cursor, None)
         await _record(conn, tenant_id, cursor.uid, action=RevisionAction.PAUSED, change=change)
         return await _read(conn, tenant_id, name)
 
@@ -149,7 +151,7 @@ async def resume_schedule(db: Database, *, tenant_id: UUID, name: str, change: C
             tenant_id=tenant_id,
             uid=cursor.uid,
             decided_until=cursor.decided_until,
-            next_at=next_after(parse_spec(cursor.spec).timing, cursor.decided_until),
+            next_at=next_after(_spec_of(cursor).timing, cursor.decided_until),
             skip_until=conn.now,
             skip_reason=Reason.SCHEDULE_PAUSED,
         )
@@ -162,7 +164,7 @@ async def delete_schedule(db: Database, *, tenant_id: UUID, name: str, change: C
     async with db.tenant(tenant_id) as conn:
         cursor = await _settled(conn, tenant_id, name, Reason.SCHEDULE_DELETED)
         await _set_state(conn, cursor, ScheduleState.DELETED, change.reason)
-        await _decide_from_now(conn, cursor, parse_spec(cursor.spec), active=False)
+        await _decide_from_now(conn, cursor, None)
         await _record(conn, tenant_id, cursor.uid, action=RevisionAction.DELETED, change=change)
 
 
@@ -216,13 +218,14 @@ async def _settled(conn: Connection, tenant_id: UUID, name: str, reason: Reason)
     return cursor
 
 
-async def _decide_from_now(conn: Connection, cursor: CursorRow, spec: Spec, *, active: bool) -> None:
+async def _decide_from_now(conn: Connection, cursor: CursorRow, spec: Spec | None) -> None:
+    """Move the watermark to now. Without a spec nothing is planned any more."""
     await store.move_watermark(
         conn,
         tenant_id=cursor.tenant_id,
         uid=cursor.uid,
         decided_until=conn.now,
-        next_at=next_after(spec.timing, conn.now) if active else None,
+        next_at=None if spec is None else next_after(spec.timing, conn.now),
         skip_until=None,
         skip_reason=None,
     )
@@ -264,6 +267,15 @@ async def _read(conn: Connection, tenant_id: UUID, name: str) -> Schedule:
     if row is None:
         raise _unknown()
     return schedule_from_row(row, now=conn.now)
+
+
+def _spec_of(cursor: CursorRow) -> Spec:
+    try:
+        return parse_spec(cursor.spec)
+    except (TriggerError, LookupError, TypeError, ValueError) as error:
+        raise Conflict(
+            "This version cannot read the schedule's spec: delete it, and make it anew.", code="schedule.unreadable"
+        ) from error
 
 
 def _is_paused(cursor: CursorRow) -> bool:
