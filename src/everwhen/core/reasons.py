@@ -25,6 +25,7 @@ class Reason(StrEnum):
     ATTEMPT_TIMED_OUT = "attempt.timed_out"
     ATTEMPT_RELEASED = "attempt.released"
     RETRY_EXHAUSTED = "retry.exhausted"
+    RETRY_UNREADABLE = "retry.unreadable"
     LEASE_EXPIRED = "lease.expired"
     LEASE_LOST = "lease.lost"
     RUN_ENDED = "run.ended"
@@ -48,6 +49,7 @@ SENTENCES: Final[dict[Reason, str]] = {
     Reason.ATTEMPT_TIMED_OUT: "The attempt ran longer than its time-out.",
     Reason.ATTEMPT_RELEASED: "The worker gave the run back before it was done, for example while it drained.",
     Reason.RETRY_EXHAUSTED: "Every attempt that the retry policy allows has failed.",
+    Reason.RETRY_UNREADABLE: "The attempt failed, and the task's retry policy cannot be read: save the task anew.",
     Reason.LEASE_EXPIRED: "The worker stopped renewing its lease: it died, hung or lost the network.",
     Reason.LEASE_LOST: "The report names a lease that is no longer the run's: another attempt has taken over.",
     Reason.RUN_ENDED: "The run has already ended; what is terminal stays as it is.",

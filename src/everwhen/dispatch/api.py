@@ -3,7 +3,7 @@
 A batch is one request, one transaction, and no model is built for a row. The wire is `everwhen.worker.protocol`.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 from uuid import UUID
@@ -93,7 +93,7 @@ class WorkerApi:
         renewed = await self.dispatch.renew(
             principal.tenant_id, [_renewal(lease) for lease in mine], lease_seconds=seconds
         )
-        return HeartbeatResponse(results=[_lease_result(lease, renewed.get(lease.run_id)) for lease in beat.leases])
+        return HeartbeatResponse(results=[_lease_result(lease, renewed) for lease in beat.leases])
 
     async def complete(self, request: Request, principal: Principal) -> CompleteResponse:
         """Take reports; a stale one is refused, recorded, and says so."""
@@ -133,8 +133,10 @@ def _claim(wanted: ClaimRequest, principal: Principal, *, most_lease_seconds: fl
         raise InvalidInput.at("/queues", f"name between 1 and {MOST_QUEUES} queues")
     if wanted.tasks is not None and len(wanted.tasks) > MOST_TASKS:
         raise InvalidInput.at("/tasks", f"name at most {MOST_TASKS} tasks")
-    for name in (wanted.worker, *wanted.queues, *(wanted.tasks or ())):
-        _check_name(name, "/worker" if name is wanted.worker else "/queues")
+    _check_name(wanted.worker, "/worker")
+    for pointer, names in (("/queues", wanted.queues), ("/tasks", wanted.tasks or ())):
+        for name in names:
+            _check_name(name, pointer)
     allowed = principal.queues
     if principal.tenant_id is None and allowed is None:
         raise Forbidden("a worker of the platform needs a token that names its queues")
@@ -209,8 +211,9 @@ def _renewal(lease: HeldLease) -> tuple[UUID, UUID, int, str | None]:
     return lease.tenant_id, lease.run_id, parse_token(lease.lease_token), payload_text(lease.details)
 
 
-def _lease_result(lease: HeldLease, renewed: Renewal | None) -> LeaseResult:
-    if renewed is None:
+def _lease_result(lease: HeldLease, renewals: Mapping[int, Renewal]) -> LeaseResult:
+    renewed = renewals.get(parse_token(lease.lease_token))
+    if renewed is None or renewed.run_id != lease.run_id:
         return LeaseResult(run_id=lease.run_id, status="lost")
     return LeaseResult(
         run_id=lease.run_id,

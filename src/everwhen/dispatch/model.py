@@ -55,6 +55,7 @@ class Renewal:
     """A lease that was renewed, and whether its run shall stop."""
 
     run_id: UUID
+    lease_token: int
     lease_until: datetime
     cancel_requested: bool
 
@@ -68,7 +69,7 @@ class HeldLease:
     lease_token: int
     failures: int
     cancel_requested: bool
-    retry: str
+    retry: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +81,7 @@ class ExpiredLease:
     lease_token: int
     failures: int
     cancel_requested: bool
-    retry: str
+    retry: str | None
     timed_out: bool
 
 

@@ -14,7 +14,8 @@ for no key update;
 
 -- name: lock_lanes_with_work
 -- The lines of all tenants at shared queues that have something due, the one furthest behind first. SKIP LOCKED sends a
--- second claimer to other tenants instead of making it wait.
+-- second claimer to other tenants instead of making it wait. A line that is full is passed over, or those with the lowest
+-- virtual times would fill the limit and keep everybody else waiting; the count that is exact comes after the lock.
 select l.tenant_id, l.queue, l.weight, l.virtual_time, l.max_in_flight
 from everwhen.lanes l
 where l.queue = any(%(queues)s::text[])
@@ -24,6 +25,9 @@ where l.queue = any(%(queues)s::text[])
       select from everwhen.waiting w
       where w.tenant_id = l.tenant_id and w.queue = l.queue and w.priority = p and w.available_at <= %(now)s
       limit 1) due)
+  and (l.max_in_flight is null or l.max_in_flight > (
+    select count(*) from everwhen.leases o
+    where o.tenant_id = l.tenant_id and o.queue = l.queue and o.lease_token > 0))
 order by l.virtual_time
 limit %(limit)s
 for no key update skip locked;
@@ -90,8 +94,9 @@ from leased l
 cross join lateral (
   select r.nominal_at, r.due_at, r.input::text as input,
          (select s.name from everwhen.schedules s where s.tenant_id = r.tenant_id and s.uid = r.schedule_uid) as schedule,
-         (select (t.retry ->> 'max_attempts')::int from everwhen.tasks t
-          where t.tenant_id = r.tenant_id and t.name = r.task) as max_attempts
+         -- A policy that cannot be read allows one attempt (see reports.py), and must not keep its line from moving.
+         (select case when t.retry ->> 'max_attempts' ~ '^[1-9][0-9]{0,3}$' then (t.retry ->> 'max_attempts')::int else 1 end
+          from everwhen.tasks t where t.tenant_id = r.tenant_id and t.name = r.task) as max_attempts
   from everwhen.runs r
   where r.tenant_id = l.tenant_id and r.run_id = l.run_id
   offset 0) r;
@@ -115,15 +120,16 @@ cross join lateral (
   limit 1) due;
 
 -- name: renew_leases
--- Guarded by the fencing token: a lease that another attempt has taken over is not renewed. Never beyond the time-out of
--- the attempt, so that a hung worker that still beats is found out.
+-- Guarded by the fencing token: a lease that another attempt has taken over is not renewed, not even when a worker that
+-- lost a run and got it again names both attempts. Never beyond the time-out of the attempt, so that a hung worker that
+-- still beats is found out.
 update everwhen.leases l
 set lease_until = least(%(now)s::timestamptz + make_interval(secs => %(lease_seconds)s),
                         l.deadline_at + make_interval(secs => %(deadline_grace_seconds)s)),
     details = coalesce((%(details)s::jsonb[])[array_position(%(tokens)s::bigint[], l.lease_token)], l.details)
 where l.tenant_id = any(%(tenant_ids)s::uuid[]) and l.run_id = any(%(run_ids)s::uuid[])
-  and l.lease_token = (%(tokens)s::bigint[])[array_position(%(run_ids)s::uuid[], l.run_id)]
-returning l.run_id, l.lease_until, l.cancel_requested_at is not null as cancel_requested;
+  and l.run_id = (%(run_ids)s::uuid[])[array_position(%(tokens)s::bigint[], l.lease_token)]
+returning l.run_id, l.lease_token, l.lease_until, l.cancel_requested_at is not null as cancel_requested;
 
 -- name: lock_leases
 -- What the reports are about. The lock keeps a wish to cancel, a heartbeat and the reaper away until the decision is

@@ -5,10 +5,13 @@ pure decisions, and one write.
 """
 
 import functools
+import json
+import math
+import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, assert_never
+from typing import Any, Final, assert_never, cast
 from uuid import UUID
 
 import msgspec
@@ -21,6 +24,14 @@ from everwhen.dispatch.model import ExpiredLease, HeldLease
 from everwhen.worker.protocol import Report, RunError
 
 Decision = Transition | Refused
+
+_NO_RETRY: Final = RetryPolicy(max_attempts=1)
+_READABLE_YEARS: Final = range(1970, 9999)
+
+MOST_DEPTH: Final = 100
+"""How deep a payload may be nested: PostgreSQL stores more, which nobody who asks for the run could read."""
+
+_SUSPECT: Final = re.compile(rb"[0-9]{300}|[0-9][eE][+-]?[0-9]{3}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,32 +56,32 @@ class _RetryJson(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @functools.lru_cache(maxsize=4096)
-def retry_policy(text: str) -> RetryPolicy:
-    """Read a task's stored policy; the same few texts recur, so they are kept."""
-    stored = msgspec.json.decode(text, type=_RetryJson)
-    return RetryPolicy(
-        max_attempts=stored.max_attempts,
-        base=timedelta(seconds=stored.base_seconds),
-        factor=stored.factor,
-        cap=timedelta(seconds=stored.cap_seconds),
-        jitter=Jitter(stored.jitter),
-    )
+def retry_policy(text: str | None) -> RetryPolicy | None:
+    """Read a task's stored policy, None when it cannot be; the same few texts recur, so they are kept."""
+    try:
+        stored = msgspec.json.decode(text or "", type=_RetryJson)
+        return RetryPolicy(
+            max_attempts=stored.max_attempts,
+            base=timedelta(seconds=stored.base_seconds),
+            factor=stored.factor,
+            cap=timedelta(seconds=stored.cap_seconds),
+            jitter=Jitter(stored.jitter),
+        )
+    except (msgspec.DecodeError, ValueError, OverflowError):
+        return None
 
 
 def decide_report(report: Report, held: HeldLease | None, *, token: int, now: datetime, jitter: float) -> Decision:
     """Decide what a worker's report does; no lease means that the run is somebody else's, or nobody's, by now."""
     if held is None:
         return Refused(Reason.LEASE_LOST)
-    run = _running(held)
-    policy = retry_policy(held.retry)
-    return lifecycle.decide(run, _event(report, token=token), now=now, policy=policy, jitter=jitter)
+    return _decide(held, _event(report, token=token), now=now, jitter=jitter)
 
 
 def decide_expiry(lease: ExpiredLease, *, now: datetime, jitter: float) -> Decision:
     """Decide what becomes of a run whose lease ran out."""
     kind = lifecycle.TimedOut if lease.timed_out else lifecycle.LeaseExpired
-    policy = retry_policy(lease.retry)
-    return lifecycle.decide(_running(lease), kind(lease.lease_token), now=now, policy=policy, jitter=jitter)
+    return _decide(lease, kind(lease.lease_token), now=now, jitter=jitter)
 
 
 def closing(report: Report, *, token: int, transition: Transition) -> Closing:
@@ -82,7 +93,7 @@ def closing(report: Report, *, token: int, transition: Transition) -> Closing:
         transition=transition,
         error=_error_json(report.error),
         result=payload_text(report.result),
-        started_at=report.started_at,
+        started_at=_started_at(report),
     )
 
 
@@ -114,9 +125,51 @@ def payload_text(payload: msgspec.Raw) -> str | None:
     return None if text == "null" else text
 
 
+def is_readable(payload: msgspec.Raw) -> bool:
+    """Say whether whoever asks for the run can read this payload: no nesting and no number without end."""
+    raw = bytes(payload)
+    if raw.count(b"[") + raw.count(b"{") <= MOST_DEPTH and not _SUSPECT.search(raw):
+        return True  # nearly always: a payload is parsed only when it looks odd
+    try:
+        value = json.loads(raw.decode("utf-8", "replace"), parse_int=_finite, parse_float=_finite)
+    except (ValueError, RecursionError):
+        return False
+    level: list[Any] = [value]
+    for _ in range(MOST_DEPTH):
+        level = [inner for outer in level for inner in _inside(outer)]
+    return not level
+
+
+def _inside(value: object) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value).values()
+    return cast("list[Any]", value) if isinstance(value, list) else ()
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError(text[:20])
+    return number
+
+
 def parse_token(text: str) -> int:
     """Read a lease token; -1, which no lease has, stands for what is none."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 20 and int(text) < 1 << 63 else -1
+
+
+def _decide(lease: HeldLease | ExpiredLease, event: lifecycle.Reported, *, now: datetime, jitter: float) -> Decision:
+    """Decide. A policy that cannot be read allows no retry, and says so: one bad task never stops a batch or a loop."""
+    policy = retry_policy(lease.retry)
+    decision = lifecycle.decide(_running(lease), event, now=now, policy=policy or _NO_RETRY, jitter=jitter)
+    if policy is None and isinstance(decision, Transition) and decision.reason is Reason.RETRY_EXHAUSTED:
+        return replace(decision, reason=Reason.RETRY_UNREADABLE)
+    return decision
+
+
+def _started_at(report: Report) -> datetime | None:
+    """Return when the worker says it began; nothing where that is no instant, or none that could be read back."""
+    at = report.started_at
+    return at if at is not None and at.tzinfo is not None and at.year in _READABLE_YEARS else None
 
 
 def _running(lease: HeldLease | ExpiredLease) -> Run:

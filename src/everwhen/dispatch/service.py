@@ -37,6 +37,8 @@ MOST_LANES: Final = 64
 UNSTORABLE: Final = (psycopg.DataError, psycopg.errors.ProgramLimitExceeded, psycopg.errors.StatementTooComplex)
 """What PostgreSQL says of JSON that it cannot hold: NUL, lone surrogates, numbers without end, depth without end."""
 
+UNREADABLE: Final = f"it nests deeper than {reports.MOST_DEPTH}, or holds a number that is too large to be read"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
@@ -81,8 +83,8 @@ class Dispatch:
 
     async def renew(
         self, tenant_id: UUID | None, leases: Sequence[tuple[UUID, UUID, int, str | None]], *, lease_seconds: float
-    ) -> dict[UUID, Renewal]:
-        """Renew leases given as (tenant, run, token, details); one that is not in the answer is lost."""
+    ) -> dict[int, Renewal]:
+        """Renew leases given as (tenant, run, token, details); one whose token is not in the answer is lost."""
         try:
             return await self._renew(tenant_id, leases, lease_seconds=lease_seconds)
         except UNSTORABLE:  # details are for people; the lease is what counts
@@ -94,20 +96,28 @@ class Dispatch:
     ) -> list[ReportResult]:
         """Take a batch of reports: decide each, write all, refuse the stale ones. The answers keep the order.
 
-        A payload that the database cannot hold is set aside, with a word in its place, and holds nobody else up.
+        A payload that the database cannot hold, or that nobody could read, is set aside, with a word in its place, and
+        holds nobody else up.
         """
+        readable = [each if reports.is_readable(each.result) else _without_payload(each, UNREADABLE) for each in batch]
+        return await self._complete_by_halves(tenant_id, worker, readable, now=now)
+
+    async def _complete_by_halves(
+        self, tenant_id: UUID | None, worker: str, batch: Sequence[Report], *, now: datetime | None
+    ) -> list[ReportResult]:
         try:
             return await self._complete(tenant_id, worker, batch, now=now)
         except UNSTORABLE as error:
             if len(batch) == 1:
-                return await self._complete(tenant_id, worker, [_without_payload(batch[0], error)], now=now)
+                bare = _without_payload(batch[0], str(error).splitlines()[0])
+                return await self._complete(tenant_id, worker, [bare], now=now)
         half = len(batch) // 2
-        first = await self.complete(tenant_id, worker, batch[:half], now=now)
-        return first + await self.complete(tenant_id, worker, batch[half:], now=now)
+        first = await self._complete_by_halves(tenant_id, worker, batch[:half], now=now)
+        return first + await self._complete_by_halves(tenant_id, worker, batch[half:], now=now)
 
     async def _renew(
         self, tenant_id: UUID | None, leases: Sequence[tuple[UUID, UUID, int, str | None]], *, lease_seconds: float
-    ) -> dict[UUID, Renewal]:
+    ) -> dict[int, Renewal]:
         async with self._transaction(tenant_id) as conn:
             renewals = await store.renew_leases(
                 conn,
@@ -119,7 +129,7 @@ class Dispatch:
                 deadline_grace_seconds=DEADLINE_GRACE_SECONDS,
                 now=conn.now,
             )
-        return {renewal.run_id: renewal for renewal in renewals}
+        return {renewal.lease_token: renewal for renewal in renewals}
 
     async def _complete(
         self, tenant_id: UUID | None, worker: str, batch: Sequence[Report], *, now: datetime | None
@@ -225,8 +235,8 @@ async def close(conn: Connection, closings: Sequence[Closing], *, now: datetime)
     return {(key.tenant_id, key.run_id) for key in closed}
 
 
-def _without_payload(report: Report, error: psycopg.Error) -> Report:
-    note = RunError(type="UnstorablePayload", message=f"the payload was set aside: {str(error).splitlines()[0]}")
+def _without_payload(report: Report, why: str) -> Report:
+    note = RunError(type="UnstorablePayload", message=f"the payload was set aside: {why}")
     return msgspec.structs.replace(report, result=NOTHING, error=note)
 
 
@@ -244,14 +254,17 @@ async def _refuse(
     if not refused:
         return {}
     tenant_ids, run_ids = reports.keys(report for report, _ in refused)
-    details = [
-        msgspec.json.encode({"worker": worker, "outcome": report.outcome, "lease_token": report.lease_token}).decode()
-        for report, _ in refused
-    ]
+    details = [_refusal_detail(worker, report) for report, _ in refused]
     reasons = [reason.value for _, reason in refused]
     await store.record_refusals(conn, tenant_ids=tenant_ids, run_ids=run_ids, reasons=reasons, details=details, now=now)
     states = await store.find_states(conn, tenant_ids=tenant_ids, run_ids=run_ids)
     return {found.run_id: found.state for found in states}
+
+
+def _refusal_detail(worker: str, report: Report) -> str:
+    # A token that is none may be any text, of any length, and must not get into the history.
+    token = report.lease_token if reports.parse_token(report.lease_token) >= 0 else None
+    return msgspec.json.encode({"worker": worker, "outcome": report.outcome, "lease_token": token}).decode()
 
 
 def _answer(

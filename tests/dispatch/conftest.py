@@ -1,0 +1,17 @@
+"""Every test of the hot path ends with the question whether all promises hold on what it left."""
+
+import pytest
+
+from everwhen.verify.service import verify
+from tests.dispatch.scene import make_line
+
+
+@pytest.fixture(autouse=True)
+async def every_promise_holds(database):
+    yield
+    assert await verify(database) == {}
+
+
+@pytest.fixture
+async def line(database):
+    return await make_line(database)
