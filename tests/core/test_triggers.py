@@ -214,7 +214,7 @@ def test_values_are_frozen_equal_by_content_and_survive_json():
         ({"kind": "cron", "expr": None}, "trigger.field.type", "expr"),
         ({"kind": "cron", "expr": "* * * * *", "tz": "UTC"}, "trigger.field.unknown", "tz"),
         ({"kind": "cron", "expr": "* * * * *", "seconds": 1}, "trigger.field.type", "seconds"),
-        ({"kind": "cron", "expr": "* * * * *", "dialect": "quartz"}, "trigger.cron.dialect", "dialect"),
+        ({"kind": "cron", "expr": "* * * * *", "dialect": "moon"}, "trigger.cron.dialect", "dialect"),
         ({"kind": "every"}, "trigger.field.missing", "every"),
         ({"kind": "every", "every": "PT1H", "mode": "wall"}, "trigger.every.mode", "mode"),
         ({"kind": "every", "every": "PT1H", "anchor": "2027-01-01T00:00"}, "trigger.instant.naive", "anchor"),

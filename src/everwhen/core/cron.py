@@ -2,19 +2,21 @@
 
 An expression is compiled once into bit masks and look-up tables. The next match costs a handful of table look-ups:
 the next minute of this hour, else the first of the next hour of this day, else the first time of the next day, which
-is the lowest bit of a 31-bit mask for the month. Wall-clock times are naive in meaning; they carry the UTC tzinfo only
+is the lowest bit of a 31-bit mask for the month. Days that depend on their month, such as "the last Friday", are such
+masks too, one for each kind of month. Wall-clock times are naive in meaning; they carry the UTC tzinfo only
 so that `wall - offset` is an instant without a copy. What a gap or a fold does to them is decided elsewhere.
 """
 
 from datetime import UTC, date, datetime
 from functools import lru_cache
 
+from everwhen.core.cron_days import LENGTHS, month_table
+from everwhen.core.cron_dialects import Automatic
 from everwhen.core.cron_syntax import CronFields, parse_cron
 
 _LAST_YEAR = 9999
 _EVERY_DAY = (1 << 32) - 2
 _DAYS_OF_LENGTH = {length: (1 << length + 1) - 2 for length in (28, 29, 30, 31)}
-_LENGTHS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 class CompiledCron:
@@ -33,10 +35,12 @@ class CompiledCron:
         "_next_month",
         "_next_second",
         "_per_second",
+        "fields",
         "sub_daily",
     )
 
     def __init__(self, fields: CronFields) -> None:
+        self.fields = fields
         self.sub_daily = fields.sub_daily
         self._months, self._hours, self._minutes = fields.months, fields.hours, fields.minutes
         self._per_second = fields.seconds != 1
@@ -48,6 +52,11 @@ class CompiledCron:
         self._first = (self._next_hour[0], self._next_minute[0], self._next_second[0])
         self._day_sets = _day_sets(fields.days, fields.weekdays, both=fields.days_and_weekdays)
         self._month_sets = _month_sets(self._day_sets)
+
+    @property
+    def automatic(self) -> Automatic:
+        """The policies in force when a schedule names none."""
+        return self.fields.dialect.elapsed if self.sub_daily else self.fields.dialect.time_of_day
 
     def following(self, wall: datetime) -> datetime | None:
         """Return the first match strictly after a wall-clock time; None when the calendar of Python has none."""
@@ -78,24 +87,72 @@ class CompiledCron:
                     hour, minute, second = self._first
                     return datetime(year, month, (days & -days).bit_length() - 1, hour, minute, second, 0, UTC)
                 month, day = self._next_month[month + 1], 1
-            year, month, day = year + 1, self._first_month, 1
+            year, month, day = self._next_year(year), self._first_month, 1
         return None
 
+    def _next_year(self, year: int) -> int:
+        return year + 1
+
     def _days_of(self, year: int, month: int) -> int:
-        length = _LENGTHS[month]
+        length = LENGTHS[month]
         if month == 2 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0):
             length = 29
         return self._month_sets[date(year, month, 1).weekday()] & _DAYS_OF_LENGTH[length]
 
 
+class _MonthlyCron(CompiledCron):
+    """A cron expression whose days depend on their month, or which lists years: one more look-up a day."""
+
+    __slots__ = ("_table", "_years")
+
+    def __init__(self, fields: CronFields) -> None:
+        super().__init__(fields)
+        self._table = month_table(fields.day_columns)
+        self._years = fields.years
+
+    def following(self, wall: datetime) -> datetime | None:
+        year, month, day = wall.year, wall.month, wall.day
+        if self._years and year not in self._years:
+            return self._on_a_later_day(self._next_year(year), self._first_month, 1)
+        if self._months >> month & 1 and self._table.days_of(year, month) >> day & 1:
+            time = self._later_on_the_day(wall)
+            if time is not None:
+                hour, minute, second = time
+                return datetime(year, month, day, hour, minute, second, 0, UTC)
+        return self._on_a_later_day(year, month, day + 1)
+
+    def _later_on_the_day(self, wall: datetime) -> tuple[int, int, int] | None:
+        hour, minute = wall.hour, wall.minute
+        _, first_minute, first_second = self._first
+        if self._hours >> hour & 1:
+            second = self._next_second[wall.second + 1] if self._minutes >> minute & 1 else -1
+            if second >= 0:
+                return hour, minute, second
+            minute = self._next_minute[minute + 1]
+            if minute >= 0:
+                return hour, minute, first_second
+        hour = self._next_hour[hour + 1]
+        return (hour, first_minute, first_second) if hour >= 0 else None
+
+    def _next_year(self, year: int) -> int:
+        if not self._years:
+            return year + 1
+        return next((listed for listed in self._years if listed > year), _LAST_YEAR + 1)
+
+    def _days_of(self, year: int, month: int) -> int:
+        return self._table.days_of(year, month)
+
+
 @lru_cache(maxsize=65_536)
-def compile_cron(expr: str, *, seconds: bool = False, dialect: str = "vixie") -> CompiledCron:
+def compile_cron(expr: str, *, seconds: bool = False, dialect: str = "vixie", hash_seed: str = "") -> CompiledCron:
     """Compile an expression; equal expressions share one value.
 
     Raises:
         TriggerError: see `parse_cron`.
     """
-    return CompiledCron(parse_cron(expr, seconds=seconds, dialect=dialect))
+    fields = parse_cron(expr, seconds=seconds, dialect=dialect, hash_seed=hash_seed)
+    by_month = fields.years or fields.day_picks or fields.weekday_picks
+    return _MonthlyCron(fields) if by_month else CompiledCron(fields)
 
 
 @lru_cache(maxsize=4096)

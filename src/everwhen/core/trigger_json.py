@@ -10,6 +10,7 @@ from everwhen.core.errors import TriggerError, quoted
 from everwhen.core.trigger_values import At, Cron, Every, Trigger, as_utc
 from everwhen.core.zones import FoldPolicy, GapPolicy
 
+LONGEST_SEED = 64
 KINDS = ("cron", "every", "at")
 
 _LATER_KINDS = ("rrule",)
@@ -46,8 +47,9 @@ def parse_trigger(data: object) -> Trigger:
 def trigger_to_json(trigger: Trigger) -> dict[str, Any]:
     """Return the trigger as JSON data that `parse_trigger` reads back to an equal value."""
     match trigger:
-        case Cron(expr=expr, seconds=seconds, dialect=dialect):
-            return {"kind": "cron", "expr": expr, "seconds": seconds, "dialect": dialect}
+        case Cron(expr=expr, seconds=seconds, dialect=dialect, hash_seed=seed):
+            seeded = {"hash_seed": seed} if seed else {}
+            return {"kind": "cron", "expr": expr, "seconds": seconds, "dialect": dialect, **seeded}
         case Every(every=every, anchor=anchor):
             return {"kind": "every", "every": every, "anchor": instant_text(anchor)}
         case At(at=at):
@@ -109,11 +111,16 @@ def refuse_unknown(given: Mapping[str, Any], known: set[str]) -> None:
 
 
 def _parse_cron(given: Mapping[str, Any]) -> Cron:
-    refuse_unknown(given, {"kind", "expr", "seconds", "dialect"})
+    refuse_unknown(given, {"kind", "expr", "seconds", "dialect", "hash_seed"})
     seconds = given.get("seconds", False)
     if not isinstance(seconds, bool):
         raise TriggerError("trigger.field.type", "seconds is true or false", field="seconds")
-    return Cron(text_of(given, "expr"), seconds, text_of(given, "dialect", default="vixie"))
+    seed = text_of(given, "hash_seed", default="")
+    if len(seed) > LONGEST_SEED:
+        raise TriggerError(
+            "trigger.field.length", f"hash_seed has at most {LONGEST_SEED} characters", field="hash_seed"
+        )
+    return Cron(text_of(given, "expr"), seconds, text_of(given, "dialect", default="vixie"), seed)
 
 
 def _parse_every(given: Mapping[str, Any]) -> Every:

@@ -10,15 +10,20 @@ from everwhen.core.errors import TriggerError
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """Local wall-clock times that match a cron expression."""
+    """Local wall-clock times that match a cron expression.
+
+    `hash_seed` is what an `H` in the expression is drawn from: the uid of the schedule, so that a rename moves nothing.
+    """
 
     expr: str
     seconds: bool = False
     dialect: str = "vixie"
+    hash_seed: str = ""
     compiled: CompiledCron = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        compiled = compile_cron(self.expr, seconds=self.seconds, dialect=self.dialect)
+        seed = self.hash_seed if "H" in self.expr.upper() else ""
+        compiled = compile_cron(self.expr, seconds=self.seconds, dialect=self.dialect, hash_seed=seed)
         object.__setattr__(self, "compiled", compiled)
 
 

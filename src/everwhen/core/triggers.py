@@ -12,6 +12,7 @@ from itertools import islice, takewhile
 from typing import assert_never
 
 from everwhen.core import interval
+from everwhen.core.cron_dialects import TIME_OF_DAY, Automatic
 from everwhen.core.errors import TriggerError
 from everwhen.core.reasons import Reason
 from everwhen.core.trigger_json import parse_fold, parse_gap, parse_instant, parse_trigger, trigger_to_json
@@ -89,16 +90,16 @@ class Timing:
     @property
     def effective_gap(self) -> GapPolicy:
         """The gap policy in force once `None` is decided."""
-        return self.gap or (GapPolicy.SKIP if self._is_sub_daily else GapPolicy.GAP_END)
+        return self.gap or self._automatic.gap
 
     @property
     def effective_fold(self) -> FoldPolicy:
         """The fold policy in force once `None` is decided."""
-        return self.fold or (FoldPolicy.BOTH if self._is_sub_daily else FoldPolicy.FIRST)
+        return self.fold or self._automatic.fold
 
     @property
-    def _is_sub_daily(self) -> bool:
-        return isinstance(self.trigger, Cron) and self.trigger.compiled.sub_daily
+    def _automatic(self) -> Automatic:
+        return self.trigger.compiled.automatic if isinstance(self.trigger, Cron) else TIME_OF_DAY
 
 
 def next_after(timing: Timing, instant: datetime) -> datetime | None:
