@@ -138,9 +138,13 @@ class Cluster:
         """Return the only value of a query."""
         return self.fetch(query, *parameters)[0][0]
 
-    def token(self) -> str:
-        """Make a worker's token."""
-        return mint_token(SECRET, subject="bench", roles=[Role.WORKER], tenant_id=TENANT, now=datetime.now(UTC))
+    def token(self, role: Role = Role.WORKER) -> str:
+        """Make a token of the tenant."""
+        return mint_token(SECRET, subject="bench", roles=[role], tenant_id=TENANT, now=datetime.now(UTC))
+
+    def operator_token(self) -> str:
+        """Make a token that may ask for runs."""
+        return self.token(Role.OPERATOR)
 
     def reset(self) -> None:
         """Forget every schedule and run, and write dirty pages now rather than during the next measurement."""

@@ -46,15 +46,15 @@ def _lags(axes: Axes, records: Sequence[dict[str, Any]]) -> None:
         found.setdefault(record["rate"], []).extend(record["curve_ms"])
     for n, (rate, lags) in enumerate(sorted(found.items())):
         colour, line = STYLES[rate]
-        ordered = [max(lag, 0.1) for lag in sorted(lags)]
+        ordered = [max(lag, 0.2) for lag in sorted(lags)]
         shares = [100 * (i + 1) / len(ordered) for i in range(len(ordered))]
         p50, p99 = percentile(lags, 0.5), percentile(lags, 0.99)
         label = f"{rate:,} due/s: p50 {p50:.1f} ms, p99 {p99:.1f} ms"
         axes.plot(ordered, shares, line, color=colour, linewidth=2, label=label)
-        axes.plot([p99], [99], "os"[n], color=colour, markersize=7)
+        axes.plot([p99], [99], "os"[n], color=colour, markersize=7, zorder=3)
     axes.axvline(1000, color="black", linewidth=1, linestyle=":")
     axes.text(940, 50, "promised: p99 below 1 s", rotation=90, ha="right", va="center", fontsize=9)
-    axes.set(xscale="log", xlim=(0.5, 1500), ylim=(0, 101))
+    axes.set(xscale="log", xlim=(0.2, max(1500, 1.2 * max(map(max, found.values())))), ylim=(0, 101))
     axes.set(xlabel="lag from due to claimed, ms (log)", ylabel="runs claimed by then, %")
     axes.set_title("How late runs are claimed")
     axes.xaxis.set_major_formatter(mpl.ticker.FuncFormatter(lambda value, _: f"{value:g}"))
@@ -82,10 +82,11 @@ def _cycles(axes: Axes, records: Sequence[dict[str, Any]]) -> None:
         axes.plot([low, high], [place, place], color="black", linewidth=1.5)
         text = f" {rate.per_s:,.0f}/s, {sum(rate.cpu.values()):,.0f} µs CPU"
         axes.text(max(high, rate.per_s), place, text, va="center", fontsize=9)
-    axes.set_yticks(range(len(bars)), [f"{label}\n{rate.setting}" for label, rate, *_ in bars], fontsize=8)
+    names = [f"{label}\n{rate.setting.removeprefix('SDK, ').removeprefix('batch API, ')}" for label, rate, *_ in bars]
+    axes.set_yticks(range(len(bars)), names, fontsize=8)
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     axes.set_xlim(0, 1.5 * max(max(rate.all) for _, rate, *_ in bars))
     axes.xaxis.set_major_formatter(mpl.ticker.FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.set_xlabel("cycles a second, median; black: the rounds")
-    axes.set_title("Claimed and completed (peers keep less history)")
+    axes.set_title("Claimed and completed")

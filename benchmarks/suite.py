@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks import backlog, cycle, lag, plan, raw
+from benchmarks import backlog, cycle, lag, latency, plan, raw
 from benchmarks.cluster import Cluster
 from benchmarks.cpu import Meter
 from benchmarks.peers.environments import python_for
@@ -29,8 +29,8 @@ class Size:
 
 FULL = Size(
     rounds=2,
-    runs=30_000,
-    raw_runs=40_000,
+    runs=60_000,
+    raw_runs=60_000,
     schedules=20_000,
     lag_seconds=20,
     samples=100,
@@ -69,6 +69,7 @@ def steps(size: Size, turn: int, parts: set[str]) -> Iterator[Step]:
         yield from others[n : n + 1]
     if "lag" in parts:
         yield from (_lag(size, rate) for rate in RATES)
+        yield _latency(size)
 
 
 def _lag(size: Size, rate: int) -> Step:
@@ -76,6 +77,13 @@ def _lag(size: Size, rate: int) -> Step:
         return lag.measure(cluster, rate=rate, seconds=size.lag_seconds)
 
     return Step(part="lag", subject="everwhen", setting=f"{rate}/s", measure=measure)
+
+
+def _latency(size: Size) -> Step:
+    def measure(cluster: Cluster) -> dict[str, Any]:
+        return latency.measure(cluster, samples=size.samples)
+
+    return Step(part="latency", subject="everwhen", setting="request to start, idle", measure=measure)
 
 
 def _cycles(size: Size, turn: int) -> Iterator[Step]:
@@ -93,7 +101,7 @@ def _sdk(size: Size, apis: int, workers: int, *, stale: bool = False) -> Step:
     def measure(cluster: Cluster) -> dict[str, Any]:
         return cycle.measure_sdk(cluster, apis=apis, workers=workers, runs=size.runs, stale=stale)
 
-    setting = f"SDK, {apis} API + {workers} worker" + (", stale statistics" if stale else "")
+    setting = f"SDK, {apis} API, {_plural(workers, 'worker')}" + (", stale statistics" if stale else "")
     return Step(part="cycle", subject="everwhen", setting=setting, measure=measure)
 
 
@@ -111,7 +119,7 @@ def _plans(size: Size) -> Iterator[Step]:
         def measure(cluster: Cluster, schedulers: int = schedulers) -> dict[str, Any]:
             return plan.measure(cluster, schedulers=schedulers, schedules=size.schedules)
 
-        yield Step(part="plan", subject="everwhen", setting=f"{schedulers} scheduler", measure=measure)
+        yield Step(part="plan", subject="everwhen", setting=_plural(schedulers, "scheduler"), measure=measure)
 
 
 def _raws(size: Size) -> Iterator[Step]:
@@ -121,14 +129,18 @@ def _raws(size: Size) -> Iterator[Step]:
             return raw.measure_cycle(cluster, connections=connections, batch=batch, runs=size.raw_runs)
 
         yield Step(
-            part="raw", subject="raw SQL cycle", setting=f"{connections} connection, batch {batch}", measure=cycles
+            part="raw",
+            subject="raw SQL cycle",
+            setting=f"{_plural(connections, 'connection')}, batch {batch}",
+            measure=cycles,
         )
     for connections in (1, 2):
 
         def plans(cluster: Cluster, connections: int = connections) -> dict[str, Any]:
             return raw.measure_plan(cluster, connections=connections, batch=500, runs=size.raw_runs)
 
-        yield Step(part="raw", subject="raw SQL plan", setting=f"{connections} connection, batch 500", measure=plans)
+        setting = f"{_plural(connections, 'connection')}, batch 500"
+        yield Step(part="raw", subject="raw SQL plan", setting=setting, measure=plans)
 
 
 def _peers(size: Size, turn: int, parts: set[str]) -> Iterator[Step]:
@@ -154,3 +166,7 @@ def _peer(peer: str, python: str, what: str, *arguments: int) -> Step:
         return found | {"other_cores": cores}
 
     return Step(part="peers", subject=peer, setting=what, measure=measure)
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count} {word}{'s' if count > 1 else ''}"

@@ -1,5 +1,6 @@
 """A virtual environment for each peer, under .peers/, made from its pinned requirements when missing or outdated."""
 
+import functools
 import hashlib
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ NEWER = ("python3.14", "python3.13", "python3.12")
 NEED_312 = frozenset({"oban"})
 
 
+@functools.cache
 def python_for(peer: str) -> str | None:
     """Return the interpreter of the peer's environment, making it first; None when this machine cannot have it."""
     interpreter = _newer_python() if peer in NEED_312 else sys.executable
