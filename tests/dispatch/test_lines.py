@@ -121,7 +121,7 @@ async def test_a_claim_at_a_shared_queue_polls(line, lines, waits):
 
 @pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("claimers", [1, 20])
-async def test_everybody_goes_home_when_the_process_stops(line, lines, wakeups, claimers, waits):
+async def test_everybody_goes_home_when_the_process_stops(line, lines, claimers, waits):
     waiting = [
         asyncio.create_task(lines.take(line.wish(), wait_seconds=LONG, still_there=there)) for _ in range(claimers)
     ]
@@ -132,7 +132,7 @@ async def test_everybody_goes_home_when_the_process_stops(line, lines, wakeups, 
         grants = await asyncio.gather(*waiting)
 
     assert [grant.leases for grant in grants] == [[]] * claimers
-    assert wakeups._waiters == {}
+    assert lines._wakeups._waiters == {}
 
 
 @pytest.mark.usefixtures("unhurried")

@@ -18,6 +18,9 @@ _WEEK: Final = timedelta(weeks=1)
 _known_weeks: set[tuple[str, datetime]] = set()
 """Weeks whose partitions are there, for each database: they are only ever added while a process lives."""
 
+_made_weeks: dict[tuple[str, datetime], datetime] = {}
+"""When the transaction began that made a week: until another one sees it, it may be rolled back."""
+
 
 async def ensure_partitions(conn: Connection, instants: Iterable[datetime]) -> None:
     """Make the partitions that runs due at these instants need. Asks the database once a week and process.
@@ -27,7 +30,9 @@ async def ensure_partitions(conn: Connection, instants: Iterable[datetime]) -> N
     database = f"{conn.info.host}:{conn.info.port}/{conn.info.dbname}"
     wanted = {(database, _MONDAY + (instant - _MONDAY) // _WEEK * _WEEK) for instant in instants}
     for key in sorted(wanted - _known_weeks):
-        if not await store.ensure_week(conn, instant=key[1]):
+        if await store.ensure_week(conn, instant=key[1]):
+            _made_weeks[key] = conn.now
+        elif _made_weeks.get(key) != conn.now:
             _known_weeks.add(key)
 
 

@@ -118,16 +118,22 @@ class CursorRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DueSchedule:
-    """A schedule that the planner has locked, with its cursor and how often in a row its planning failed."""
+    """A schedule that the planner has locked: its cursor, and how often in a row its planning failed."""
 
     tenant_id: UUID
     schedule_uid: UUID
-    revision: int
-    spec: str
     decided_until: datetime
     skip_until: datetime | None
     skip_reason: str | None
     failures: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSpec:
+    """The spec of a schedule as JSON text."""
+
+    uid: UUID
+    spec: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
+import psycopg
 import structlog
 
 from everwhen.core import planning
@@ -20,11 +21,14 @@ from everwhen.errors import Conflict
 from everwhen.postgres.pool import Connection
 from everwhen.runs.planning import record_plans
 from everwhen.schedules import store
-from everwhen.schedules.model import CursorRow, DueSchedule, ScheduleState, parse_spec
+from everwhen.schedules.model import CursorRow, DueSchedule, ScheduleState, Spec, parse_spec
 
 MOST_PUT_OFF: Final = timedelta(hours=1)
 MOST_INSTANTS_A_BATCH: Final = 5_000
 """The most instants that one transaction plans, over all its schedules: what a crash would make us do again."""
+
+UNWRITABLE: Final = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded)
+"""What PostgreSQL says of a plan that it cannot hold."""
 
 MOST_PAUSED_INSTANTS: Final = 20_000
 """The most instants of a pause that one change of the schedule records: two weeks, minute by minute."""
@@ -47,19 +51,20 @@ async def plan_due(conn: Connection, *, now: datetime, ahead: timedelta, batch: 
     They are planned for twice as long, so that one which fires every second is looked at once in `ahead`, not once a
     second.
     """
-    due = await store.lock_due(conn, horizon=now + ahead, limit=batch)
-    plans: list[tuple[Cursor, Plan]] = []
+    look = _Look(now=now, horizon=now + ahead, until=now + 2 * ahead)
+    due = await store.lock_due(conn, horizon=look.horizon, limit=batch)
+    specs = await _specs(conn, due) if due else {}
+    plans: list[_Made] = []
     instants = 0
     for schedule in due:
-        plan = await _plan_or_put_off(conn, schedule, now=now, until=now + 2 * ahead)
-        if plan is not None:
-            plans.append(plan)
-            instants += len(plan[1].runs) + len(plan[1].verdicts)
+        made = await _plan_or_put_off(conn, schedule, specs[schedule.schedule_uid], look)
+        if made is not None:
+            plans.append(made)
+            instants += len(made.plan.runs) + len(made.plan.verdicts)
         if instants >= MOST_INSTANTS_A_BATCH:
             break
-    runs = await record_plans(conn, plans, now=now)
-    await _advance(conn, plans)
-    more = len(due) == batch or instants >= MOST_INSTANTS_A_BATCH or any(plan.more for _, plan in plans)
+    runs = await _write_or_put_off(conn, plans, look)
+    more = len(due) == batch or instants >= MOST_INSTANTS_A_BATCH or any(made.plan.more for made in plans)
     return Planned(runs=runs, schedules=len(plans), more=more)
 
 
@@ -74,12 +79,13 @@ async def settle(conn: Connection, schedule: CursorRow, *, now: datetime) -> Non
     """
     if not _is_readable(schedule.spec):
         return
-    cursor, limit = _cursor(schedule, schedule.uid), planning.MOST_INSTANTS
+    spec = parse_spec(schedule.spec)
+    cursor, limit = _cursor(schedule, spec), planning.MOST_INSTANTS
     if schedule.state == ScheduleState.PAUSED:
         cursor, limit = replace(cursor, skip_until=now, skip_reason=Reason.SCHEDULE_PAUSED), MOST_PAUSED_INSTANTS
     if cursor.decided_until >= now:
         return
-    plan = planning.plan(cursor, now=now, until=now, policy=parse_spec(schedule.spec).catch_up, limit=limit)
+    plan = planning.plan(cursor, now=now, until=now, policy=spec.catch_up, limit=limit)
     if plan.more:
         raise Conflict(_still_catching_up(schedule), code="schedule.catching_up")
     await record_plans(conn, [(cursor, plan)], now=now)
@@ -100,23 +106,72 @@ def _still_catching_up(schedule: CursorRow) -> str:
     return "The schedule is still catching up on what it missed; try again in a while."
 
 
-async def _plan_or_put_off(
-    conn: Connection, schedule: DueSchedule, *, now: datetime, until: datetime
-) -> tuple[Cursor, Plan] | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """One look of the planner: what is due by the horizon is planned until a little later."""
+
+    now: datetime
+    horizon: datetime
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Made:
+    """A schedule and its plan."""
+
+    schedule: DueSchedule
+    cursor: Cursor
+    plan: Plan
+
+
+async def _specs(conn: Connection, due: Sequence[DueSchedule]) -> dict[UUID, str]:
+    stored = await store.read_specs(
+        conn,
+        tenant_ids=[schedule.tenant_id for schedule in due],
+        uids=[schedule.schedule_uid for schedule in due],
+    )
+    return {each.uid: each.spec for each in stored}
+
+
+async def _plan_or_put_off(conn: Connection, schedule: DueSchedule, text: str, look: _Look) -> _Made | None:
     try:
-        cursor = _cursor(schedule, schedule.schedule_uid)
-        return cursor, planning.plan(cursor, now=now, until=until, policy=parse_spec(schedule.spec).catch_up)
+        spec = parse_spec(text)
+        cursor = _cursor(schedule, spec)
+        plan = planning.plan(cursor, now=look.now, until=look.until, policy=spec.catch_up)
+        return _Made(schedule=schedule, cursor=cursor, plan=plan)
     except Exception as error:  # noqa: BLE001  # one bad schedule never stops the loop: it is put off, and says why
-        wait = min(timedelta(minutes=1) * 2 ** min(schedule.failures, 10), MOST_PUT_OFF)
-        log.warning("schedule.put_off", schedule_uid=str(schedule.schedule_uid), error=repr(error))
-        await store.put_off(
-            conn,
-            tenant_id=schedule.tenant_id,
-            uid=schedule.schedule_uid,
-            next_at=now + wait,
-            error=f"{type(error).__name__}: {error}"[:1000],
-        )
+        await _put_off(conn, schedule, error, look)
         return None
+
+
+async def _write_or_put_off(conn: Connection, plans: Sequence[_Made], look: _Look) -> int:
+    """Write the plans, and find one that cannot be written by halves, so that it keeps no other back."""
+    if not plans:
+        return 0
+    try:
+        async with conn.transaction():
+            pairs = [(made.cursor, made.plan) for made in plans]
+            runs = await record_plans(conn, pairs, now=look.now)
+            await _advance(conn, pairs)
+            return runs
+    except UNWRITABLE as error:
+        if len(plans) == 1:
+            await _put_off(conn, plans[0].schedule, error, look)
+            return 0
+    half = len(plans) // 2
+    return await _write_or_put_off(conn, plans[:half], look) + await _write_or_put_off(conn, plans[half:], look)
+
+
+async def _put_off(conn: Connection, schedule: DueSchedule, error: Exception, look: _Look) -> None:
+    wait = min(timedelta(minutes=1) * 2 ** min(schedule.failures, 10), MOST_PUT_OFF)
+    log.warning("schedule.put_off", schedule_uid=str(schedule.schedule_uid), error=repr(error))
+    await store.put_off(
+        conn,
+        tenant_id=schedule.tenant_id,
+        uid=schedule.schedule_uid,
+        next_at=look.horizon + wait,  # beyond the horizon, or the next tick would take it again
+        error=f"{type(error).__name__}: {error}".replace("\x00", "")[:1000],
+    )
 
 
 async def _advance(conn: Connection, plans: Sequence[tuple[Cursor, Plan]]) -> None:
@@ -130,11 +185,11 @@ async def _advance(conn: Connection, plans: Sequence[tuple[Cursor, Plan]]) -> No
     )
 
 
-def _cursor(schedule: DueSchedule | CursorRow, uid: UUID) -> Cursor:
+def _cursor(schedule: DueSchedule | CursorRow, spec: Spec) -> Cursor:
     return Cursor(
         tenant_id=schedule.tenant_id,
-        schedule_uid=uid,
-        timing=parse_spec(schedule.spec).timing,
+        schedule_uid=schedule.uid if isinstance(schedule, CursorRow) else schedule.schedule_uid,
+        timing=spec.timing,
         decided_until=schedule.decided_until,
         skip_until=schedule.skip_until,
         skip_reason=None if schedule.skip_reason is None else Reason(schedule.skip_reason),

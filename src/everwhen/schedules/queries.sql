@@ -75,18 +75,19 @@ where tenant_id = %(tenant_id)s and schedule_uid = %(uid)s;
 -- name: lock_due
 -- Schedules whose next instant comes within the planning horizon, over all tenants. SKIP LOCKED lets any number of
 -- schedulers share them; whoever holds the watermark row decides, and nobody else meanwhile.
-select w.tenant_id, w.schedule_uid, s.revision, s.spec::text as spec, w.decided_until, w.skip_until, w.skip_reason,
-       w.failures
-from everwhen.watermarks w
-cross join lateral (
-  select s.revision, s.spec
-  from everwhen.schedules s
-  where s.tenant_id = w.tenant_id and s.uid = w.schedule_uid
-  offset 0) s
-where w.next_at <= %(horizon)s
-order by w.next_at
+select tenant_id, schedule_uid, decided_until, skip_until, skip_reason, failures
+from everwhen.watermarks
+where next_at <= %(horizon)s
+order by next_at
 limit %(limit)s
-for no key update of w skip locked;
+for no key update skip locked;
+
+-- name: read_specs
+-- Run after the watermarks are locked, in a statement of its own: joined to the lock, a change that commits between its
+-- snapshot and its lock would pair the new watermark with the old definition.
+select uid, spec::text as spec
+from everwhen.schedules
+where tenant_id = any(%(tenant_ids)s::uuid[]) and uid = any(%(uids)s::uuid[]);
 
 -- name: next_due
 -- When the planner has to look again.

@@ -35,5 +35,8 @@ class Scheduler:
         async with self.database.system() as conn:
             planned = await plan_due(conn, now=now, ahead=self.ahead, batch=self.batch)
             next_due = None if planned.more else await store.next_due(conn)
-        next_at = None if next_due is None else max(now, next_due - self.ahead)
+        next_at = None
+        # What is due and was not taken is in another copy's hands: to look again at once would only get in its way.
+        if next_due is not None and next_due > now + self.ahead:
+            next_at = next_due - self.ahead
         return Tick(done=planned.runs, more=planned.more, next_at=next_at)

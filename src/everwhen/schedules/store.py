@@ -9,7 +9,7 @@ from psycopg import AsyncConnection
 
 from everwhen.postgres.fetch import execute_count, fetch_all, fetch_optional
 from everwhen.postgres.sql import load
-from everwhen.schedules.model import CursorRow, DueSchedule, Revision, ScheduleRow
+from everwhen.schedules.model import CursorRow, DueSchedule, Revision, ScheduleRow, StoredSpec
 
 _SQL = load("everwhen.schedules")
 
@@ -153,6 +153,11 @@ async def move_watermark(
 async def lock_due(conn: Conn, *, horizon: datetime, limit: int) -> list[DueSchedule]:
     """Lock up to `limit` schedules whose next instant lies before `horizon`, passing over those being planned."""
     return await fetch_all(conn, _SQL["lock_due"], {"horizon": horizon, "limit": limit}, DueSchedule)
+
+
+async def read_specs(conn: Conn, *, tenant_ids: Sequence[UUID], uids: Sequence[UUID]) -> list[StoredSpec]:
+    """Read the specs of schedules whose watermarks are locked."""
+    return await fetch_all(conn, _SQL["read_specs"], {"tenant_ids": list(tenant_ids), "uids": list(uids)}, StoredSpec)
 
 
 async def next_due(conn: Conn) -> datetime | None:
