@@ -25,6 +25,15 @@ import structlog
 MOST_BACK_OFF: Final = timedelta(seconds=10)
 FIRST_BACK_OFF: Final = timedelta(milliseconds=100)
 
+OUTAGE: Final = (
+    psycopg.OperationalError,
+    psycopg.errors.IdleInTransactionSessionTimeout,  # this process was stopped in the middle of a tick, and goes on
+    psycopg.errors.ReadOnlySqlTransaction,  # the primary has become a standby under our connection
+    OSError,
+    TimeoutError,
+)
+"""What means that the database is away, or that we were: the next try may succeed."""
+
 log = structlog.get_logger("everwhen.roles")
 
 
@@ -71,7 +80,7 @@ async def run(role: Role, loop: Loop) -> None:
         try:
             now = await loop.clock()
             tick = await role.tick(now)
-        except (psycopg.OperationalError, OSError, TimeoutError) as error:
+        except OUTAGE as error:
             log.warning("role.database_away", role=role.name, error=str(error), retry_seconds=back_off.total_seconds())
             await _stopped_within(loop.stop, back_off.total_seconds())
             back_off = min(back_off * 2, MOST_BACK_OFF)
