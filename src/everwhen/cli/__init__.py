@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "task": "everwhen.cli.task:task",
     "tenant": "everwhen.cli.tenant:tenant",
     "token": "everwhen.cli.token:token",
+    "tz": "everwhen.cli.tz:tz",
     "up": "everwhen.cli.up:up",
     "verify": "everwhen.cli.server:verify",
     "worker": "everwhen.cli.worker:worker_command",

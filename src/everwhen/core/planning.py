@@ -18,6 +18,9 @@ Invariants
 4. With `coalesce`, the latest instant that is due runs and stands for all that were missed; while instants are left
    over for a later call, none of this call's can be the latest.
 
+With a flex window a run becomes due, and late, a little after its instant (see `flex`); which instants are looked at,
+and the watermark, are about nominal instants all the same.
+
 The plan is written in one transaction with the watermark it started from as its guard. A crash before the commit leaves
 the watermark where it was; the same plan is made again, with the same run ids.
 """
@@ -30,6 +33,7 @@ from itertools import groupby
 from typing import Final
 from uuid import UUID
 
+from everwhen.core.flex import Flex, due_after
 from everwhen.core.ids import scheduled_run_id
 from everwhen.core.lifecycle import RunState
 from everwhen.core.reasons import Reason
@@ -73,14 +77,19 @@ class Cursor:
     decided_until: datetime
     skip_until: datetime | None = None
     skip_reason: Reason | None = None
+    flex: Flex | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntendedRun:
-    """One intended run, or one verdict on an instant that will not run (`state` is then terminal)."""
+    """One intended run, or one verdict on an instant that will not run (`state` is then terminal).
+
+    `due_at` is the nominal instant, or later within the schedule's flex window.
+    """
 
     run_id: UUID
     nominal_at: datetime
+    due_at: datetime
     utc_offset: timedelta
     state: RunState
     reason: Reason | None = None
@@ -126,24 +135,39 @@ def plan(cursor: Cursor, *, now: datetime, until: datetime, policy: CatchUp, lim
     found = occurrences(cursor.timing, after=cursor.decided_until, until=until, limit=limit)
     more = len(found) >= limit
     decided_until = found[-1].nominal_at if more else until
-    answers = _answers(found, cursor, now=now, policy=policy, more=more)
-    runs = tuple(_intended(cursor, o, a) for o, a in zip(found, answers, strict=True) if a is _RUN)
+    next_at = next_after(cursor.timing, decided_until)
+    dues = _dues(found, cursor, next_at)
+    answers = _answers(found, dues, cursor, now=now, policy=policy, more=more)
+    runs = tuple(_intended(cursor, o, a, due) for o, a, due in zip(found, answers, dues, strict=True) if a is _RUN)
     verdicts, spans = _verdicts(cursor, found, answers)
     return Plan(
         runs=runs,
         verdicts=verdicts,
         spans=spans,
         decided_until=decided_until,
-        next_at=next_after(cursor.timing, decided_until),
+        next_at=next_at,
         more=more,
     )
 
 
-def _answers(
-    found: Sequence[Occurrence], cursor: Cursor, *, now: datetime, policy: CatchUp, more: bool
+def _dues(found: Sequence[Occurrence], cursor: Cursor, next_at: datetime | None) -> list[datetime]:
+    """Return when each occurrence becomes due; what follows the last is the schedule's next fire."""
+    nominals = [occurrence.nominal_at for occurrence in found]
+    if cursor.flex is None:
+        return nominals
+    pairs = zip(nominals, (*nominals[1:], next_at), strict=True)
+    return [due_after(cursor.flex, cursor.schedule_uid, nominal_at=at, following=after) for at, after in pairs]
+
+
+def _answers(  # what the answers follow from
+    found: Sequence[Occurrence], dues: Sequence[datetime], cursor: Cursor, *, now: datetime, policy: CatchUp, more: bool
 ) -> list[_Answer]:
     latest_due = None if more else max((o.nominal_at for o in found if _may_stand(o, cursor, now)), default=None)
-    return [_answer(o, cursor, now=now, policy=policy, latest_due=latest_due) for o in found]
+    late_before = now - policy.grace
+    return [
+        _answer(o, cursor, late=due < late_before, now=now, policy=policy, latest_due=latest_due)
+        for o, due in zip(found, dues, strict=True)
+    ]
 
 
 def _may_stand(occurrence: Occurrence, cursor: Cursor, now: datetime) -> bool:
@@ -152,14 +176,14 @@ def _may_stand(occurrence: Occurrence, cursor: Cursor, now: datetime) -> bool:
 
 
 def _answer(
-    occurrence: Occurrence, cursor: Cursor, *, now: datetime, policy: CatchUp, latest_due: datetime | None
+    occurrence: Occurrence, cursor: Cursor, *, late: bool, now: datetime, policy: CatchUp, latest_due: datetime | None
 ) -> _Answer:
     at = occurrence.nominal_at
     if occurrence.skipped is not None:
         return _Answer(RunState.SKIPPED, occurrence.skipped)
     if cursor.skip_until is not None and at <= cursor.skip_until:
         return _Answer(RunState.SKIPPED, cursor.skip_reason or Reason.SCHEDULE_PAUSED)
-    if at >= now - policy.grace:
+    if not late:
         return _RUN
     return _misfire(at, now=now, policy=policy, latest_due=latest_due)
 
@@ -176,11 +200,12 @@ def _misfire(at: datetime, *, now: datetime, policy: CatchUp, latest_due: dateti
             return _RUN if at == latest_due else _Answer(RunState.COALESCED, Reason.CATCHUP_COALESCED)
 
 
-def _intended(cursor: Cursor, occurrence: Occurrence, answer: _Answer) -> IntendedRun:
+def _intended(cursor: Cursor, occurrence: Occurrence, answer: _Answer, due_at: datetime) -> IntendedRun:
     at = occurrence.nominal_at
     return IntendedRun(
-        run_id=scheduled_run_id(cursor.tenant_id, cursor.schedule_uid, nominal_at=at, due_at=at),
+        run_id=scheduled_run_id(cursor.tenant_id, cursor.schedule_uid, nominal_at=at, due_at=due_at),
         nominal_at=at,
+        due_at=due_at,
         utc_offset=occurrence.local.utcoffset() or timedelta(0),
         state=answer.state,
         reason=answer.reason,
@@ -197,7 +222,7 @@ def _verdicts(
         if answer.reason is None:
             continue
         if len(group) < SPAN_FROM:
-            verdicts += (_intended(cursor, occurrence, answer) for occurrence in group)
+            verdicts += (_intended(cursor, each, answer, each.nominal_at) for each in group)
         else:
             spans.append(_span(group, answer.state, answer.reason))
     return tuple(verdicts), tuple(spans)

@@ -18,7 +18,7 @@ from everwhen.core.reasons import Reason
 from everwhen.core.trigger_json import parse_fold, parse_gap, parse_instant, parse_trigger, trigger_to_json
 from everwhen.core.trigger_values import At, Cron, Every, Trigger, as_utc
 from everwhen.core.walk import Event, Walk, clamp
-from everwhen.core.zones import FoldPolicy, GapPolicy, Zone, find_zone, gap_around, resolve
+from everwhen.core.zones import FoldPolicy, GapPolicy, Zone, ZoneSource, find_zone, gap_around, resolve
 
 __all__ = [
     "At",
@@ -68,6 +68,8 @@ class Timing:
     A policy of None is automatic. A cron whose hour field holds a wildcard or a step rides on elapsed time: both passes
     of a fold, nothing for a gap. Every other trigger stands for a time of day: the first pass, and the gap's end.
 
+    Zones come from the installed tz database, or from `zones`, another release of it.
+
     Raises:
         TriggerError: there is no such zone.
     """
@@ -76,11 +78,12 @@ class Timing:
     timezone: str = "UTC"
     gap: GapPolicy | None = None
     fold: FoldPolicy | None = None
+    zones: ZoneSource | None = field(default=None, repr=False)
     zone: Zone = field(init=False, repr=False, compare=False)
     walk: Walk | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        zone = find_zone(self.timezone)
+        zone = find_zone(self.timezone) if self.zones is None else self.zones.find(self.timezone)
         walk = None
         if isinstance(self.trigger, Cron):
             walk = Walk(self.trigger.compiled, zone, self.effective_gap, self.effective_fold)

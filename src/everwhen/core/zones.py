@@ -14,7 +14,7 @@ import struct
 import zoneinfo
 from bisect import bisect_right
 from calendar import isleap
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
@@ -181,6 +181,35 @@ class Zone:
         return instant.astimezone(self.info).utcoffset() or _NOTHING
 
 
+class ZoneSource:
+    """One release of the tz database as a value, apart from the installed one. Safe to share between threads.
+
+    `read` returns the bytes of a zone's TZif file; it is asked for `names` only.
+    """
+
+    __slots__ = ("_known", "names", "read", "version")
+
+    def __init__(self, *, version: str, names: Iterable[str], read: Callable[[str], bytes]) -> None:
+        self.version = version
+        self.names = frozenset(names)
+        self.read = read
+        self._known: dict[str, Zone] = {}
+
+    def find(self, name: str) -> Zone:
+        """Return a zone by its exact name; raise TriggerError as `find_zone` does."""
+        if name not in self.names:
+            raise _unknown_zone(name)
+        zone = self._known.get(name)
+        if zone is None:
+            zone = self._known.setdefault(name, Zone(name, self.read(name)))
+        return zone
+
+    def agrees(self, other: "ZoneSource", name: str) -> bool:
+        """Tell whether another source has the same file for a zone. False does not mean that any instant differs."""
+        both = name in self.names and name in other.names
+        return both and (self is other or self.read(name) == other.read(name))
+
+
 def use_tzdata_only() -> None:
     """Make the whole process resolve zones from the `tzdata` package; entry points call it once, first."""
     zoneinfo.reset_tzpath(to=[])
@@ -206,12 +235,14 @@ def find_zone(name: str) -> Zone:
         TriggerError: there is no such zone. The name is looked up in a list and never used as a path before.
     """
     if len(name) > _LONGEST_NAME or name not in zone_names():
-        raise TriggerError(
-            "trigger.timezone.unknown",
-            f"{quoted(name)} is not an IANA time zone; use a name such as 'Europe/Berlin' or 'UTC'",
-            field="timezone",
-        )
+        raise _unknown_zone(name)
     return _load(name)
+
+
+@lru_cache(maxsize=1)
+def installed_zones() -> ZoneSource:
+    """Return the installed release as a value."""
+    return ZoneSource(version=tz_version(), names=zone_names(), read=_read_installed)
 
 
 def resolve(wall: datetime, zone: Zone, *, gap: GapPolicy, fold: FoldPolicy) -> tuple[datetime, ...]:
@@ -282,13 +313,25 @@ def _model_year(new_year_weekday: int, *, leap: bool, first: int) -> int:
     return next(year for year in range(first, first + 41) if (isleap(year), date(year, 1, 1).weekday()) == kind)
 
 
+def _unknown_zone(name: str) -> TriggerError:
+    return TriggerError(
+        "trigger.timezone.unknown",
+        f"{quoted(name)} is not an IANA time zone; use a name such as 'Europe/Berlin' or 'UTC'",
+        field="timezone",
+    )
+
+
 def _at(change: Transition) -> datetime:
     return change.at
 
 
 @lru_cache(maxsize=1024)
 def _load(name: str) -> Zone:
-    return Zone(name, (resources.files("tzdata") / "zoneinfo" / name).read_bytes())
+    return Zone(name, _read_installed(name))
+
+
+def _read_installed(name: str) -> bytes:
+    return (resources.files("tzdata") / "zoneinfo" / name).read_bytes()
 
 
 def _read_tzif(data: bytes) -> tuple[tuple[int, ...], str]:

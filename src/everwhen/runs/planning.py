@@ -41,7 +41,7 @@ async def record_plans(conn: Connection, plans: Sequence[tuple[Cursor, Plan]], *
     runs = [(cursor, run) for cursor, plan in plans for run in plan.runs]
     verdicts = [(cursor, run) for cursor, plan in plans for run in plan.verdicts]
     spans = [(cursor, span) for cursor, plan in plans for span in plan.spans]
-    await ensure_partitions(conn, {run.nominal_at for _, run in (*runs, *verdicts)})
+    await ensure_partitions(conn, {run.due_at for _, run in (*runs, *verdicts)})
     written = await _insert_runs(conn, runs, now=now) if runs else 0
     if verdicts:
         await _insert_verdicts(conn, verdicts, now=now)
@@ -51,14 +51,13 @@ async def record_plans(conn: Connection, plans: Sequence[tuple[Cursor, Plan]], *
 
 
 async def _insert_runs(conn: Connection, runs: Sequence[tuple[Cursor, IntendedRun]], *, now: datetime) -> int:
-    nominal_ats = [run.nominal_at for _, run in runs]
     return await store.insert_planned(
         conn,
         tenant_ids=[cursor.tenant_id for cursor, _ in runs],
         schedule_uids=[cursor.schedule_uid for cursor, _ in runs],
         run_ids=[run.run_id for _, run in runs],
-        nominal_ats=nominal_ats,
-        due_ats=nominal_ats,
+        nominal_ats=[run.nominal_at for _, run in runs],
+        due_ats=[run.due_at for _, run in runs],
         utc_offsets=[int(run.utc_offset.total_seconds()) for _, run in runs],
         now=now,
     )

@@ -169,19 +169,29 @@ limit %(limit)s;
 
 -- name: withdraw_planned
 -- Runs of a schedule that were planned ahead and are not due: their schedule changed, so they were never due. A worker
--- cannot have seen them. The event stays; the instant is decided anew under the new revision.
+-- cannot have seen them. The event stays; the instant is decided anew under the new revision. A run that only a flex
+-- window keeps from being due belongs to an instant that has passed: it was decided, and stays.
 with withdrawn as (
   delete from everwhen.waiting w
   using everwhen.runs r
   where w.tenant_id = %(tenant_id)s and r.tenant_id = w.tenant_id and r.run_id = w.run_id
     and r.schedule_uid = %(schedule_uid)s and r.source = 'schedule'
-    and r.run_id >= everwhen.first_run_id(%(now)s) and r.due_at > %(now)s and w.attempts = 0
+    and r.run_id >= everwhen.first_run_id(%(now)s) and r.nominal_at > %(now)s and w.attempts = 0
   returning w.tenant_id, w.run_id
 ), gone as (
   delete from everwhen.runs r using withdrawn w where r.tenant_id = w.tenant_id and r.run_id = w.run_id
 )
 insert into everwhen.events (tenant_id, run_id, at, kind, reason)
 select tenant_id, run_id, %(now)s, 'unplanned', %(reason)s from withdrawn;
+
+-- name: find_nominal
+-- The run of a schedule's instant whose due instant a flex window has moved: the ids of a range of time are one range.
+select run_id
+from everwhen.runs
+where tenant_id = %(tenant_id)s and schedule_uid = %(schedule_uid)s and source = 'schedule'
+  and run_id >= everwhen.first_run_id(%(nominal_at)s) and run_id < everwhen.first_run_id(%(last_due_at)s)
+  and nominal_at = %(nominal_at)s
+limit 1;
 
 -- name: cancel_waiting
 -- Zero rows: the run is not in the line; it runs, has ended, or is not there.

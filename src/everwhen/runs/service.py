@@ -14,10 +14,12 @@ from typing import Any, Final
 from uuid import UUID
 
 from everwhen import clock
+from everwhen.core.flex import MOST_WINDOW
 from everwhen.core.ids import instant_of, scheduled_run_id
 from everwhen.core.lifecycle import CancelRequested, Refused, Run, RunState, decide
 from everwhen.core.reasons import Reason
 from everwhen.core.retry import RetryPolicy
+from everwhen.core.zones import add
 from everwhen.errors import Conflict, InvalidInput, NotFound, Unavailable
 from everwhen.postgres.pool import Connection, Database
 from everwhen.runs import store
@@ -267,7 +269,14 @@ async def _resolve(conn: Connection, tenant_id: UUID, ref: str) -> UUID:
     target = None if nominal_at is None else await store.find_schedule_target(conn, tenant_id=tenant_id, name=name)
     if target is None or nominal_at is None:
         raise _unknown()
-    return scheduled_run_id(tenant_id, target.uid, nominal_at=nominal_at, due_at=nominal_at)
+    moved = await store.find_nominal(
+        conn,
+        tenant_id=tenant_id,
+        schedule_uid=target.uid,
+        nominal_at=nominal_at,
+        last_due_at=add(nominal_at, MOST_WINDOW),
+    )
+    return moved or scheduled_run_id(tenant_id, target.uid, nominal_at=nominal_at, due_at=nominal_at)
 
 
 def _has_offset(local: str) -> bool:

@@ -230,6 +230,19 @@ async def list_events(conn: Conn, *, tenant_id: UUID, run_id: UUID, after: int, 
     return await fetch_all(conn, _SQL["list_events"], params, RunEvent)
 
 
+async def find_nominal(
+    conn: Conn, *, tenant_id: UUID, schedule_uid: UUID, nominal_at: datetime, last_due_at: datetime
+) -> UUID | None:
+    """Return the run that a schedule intended for an instant, wherever in its flex window it is due."""
+    params = {
+        "tenant_id": tenant_id,
+        "schedule_uid": schedule_uid,
+        "nominal_at": nominal_at,
+        "last_due_at": last_due_at,
+    }
+    return await fetch_optional(conn, _SQL["find_nominal"], params, UUID)
+
+
 async def withdraw_planned(conn: Conn, *, tenant_id: UUID, schedule_uid: UUID, reason: str, now: datetime) -> int:
     """Take back what was planned for a schedule after `now`; return how many runs."""
     params = {"tenant_id": tenant_id, "schedule_uid": schedule_uid, "reason": reason, "now": now}

@@ -1,6 +1,7 @@
 """A schedule: trigger, policies, target and input. What is computed from it lives in `core`."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -9,8 +10,10 @@ from typing import Any
 from uuid import UUID
 
 from everwhen.core.errors import TriggerError
+from everwhen.core.flex import Flex, flex_to_json, parse_flex
 from everwhen.core.planning import CatchUp, CatchUpPolicy
 from everwhen.core.triggers import Timing, next_after, parse_fold, parse_gap, parse_trigger, trigger_to_json
+from everwhen.core.zones import ZoneSource
 
 PARSED_SPECS = 20_000
 """How many parsed specs a process remembers: parsing costs more than planning, and specs hardly change."""
@@ -31,15 +34,17 @@ class RevisionAction(StrEnum):
     UPDATED = "updated"
     PAUSED = "paused"
     RESUMED = "resumed"
+    REZONED = "rezoned"  # a new release of the tz database moved what was planned
     DELETED = "deleted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """When a schedule fires, and what becomes of instants that passed unseen."""
+    """When a schedule fires, how far its runs may be put off, and what becomes of instants that passed unseen."""
 
     timing: Timing
     catch_up: CatchUp = field(default_factory=CatchUp)
+    flex: Flex | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,20 +157,33 @@ class Revision:
 
 
 @lru_cache(maxsize=PARSED_SPECS)
-def parse_spec(text: str) -> Spec:
-    """Read what `spec_to_json` made; raise TriggerError when this version cannot plan by it."""
+def parse_spec(text: str, zones: ZoneSource | None = None) -> Spec:
+    """Read what `spec_to_json` made; raise TriggerError when this version cannot plan by it.
+
+    Zones come from the installed tz database, or from `zones`.
+    """
     data = json.loads(text)
     catch_up = data["catch_up"]
     window = catch_up["window_seconds"]
     return Spec(
-        timing=Timing(
-            parse_trigger(data["trigger"]), data["timezone"], parse_gap(data["gap"]), parse_fold(data["fold"])
-        ),
+        timing=timing_from_data(data, zones=zones),
+        flex=parse_flex(data.get("flex")),
         catch_up=CatchUp(
             policy=CatchUpPolicy(catch_up["policy"]),
             grace=timedelta(seconds=catch_up["grace_seconds"]),
             window=None if window is None else timedelta(seconds=window),
         ),
+    )
+
+
+def timing_from_data(data: Mapping[str, Any], *, zones: ZoneSource | None = None) -> Timing:
+    """Read the part of a spec that says when it fires, with zones of the installed release or of another one."""
+    return Timing(
+        parse_trigger(data.get("trigger")),
+        data.get("timezone") or "UTC",
+        parse_gap(data.get("gap")),
+        parse_fold(data.get("fold")),
+        zones,
     )
 
 
@@ -187,6 +205,7 @@ def spec_to_data(spec: Spec) -> dict[str, Any]:
             "grace_seconds": catch_up.grace.total_seconds(),
             "window_seconds": None if catch_up.window is None else catch_up.window.total_seconds(),
         },
+        "flex": flex_to_json(spec.flex),
     }
 
 

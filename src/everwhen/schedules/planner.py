@@ -190,6 +190,7 @@ def _cursor(schedule: DueSchedule | CursorRow, spec: Spec) -> Cursor:
         tenant_id=schedule.tenant_id,
         schedule_uid=schedule.uid if isinstance(schedule, CursorRow) else schedule.schedule_uid,
         timing=spec.timing,
+        flex=spec.flex,
         decided_until=schedule.decided_until,
         skip_until=schedule.skip_until,
         skip_reason=None if schedule.skip_reason is None else Reason(schedule.skip_reason),
