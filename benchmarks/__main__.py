@@ -76,4 +76,7 @@ def _step(cluster: Cluster, step: suite.Step, turn: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    try:
+        raise SystemExit(main())
+    except KeyboardInterrupt:
+        raise SystemExit("stopped; everything that was started has ended") from None
