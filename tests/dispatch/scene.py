@@ -1,5 +1,6 @@
 """A line and its worker: what the tests of the hot path share."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -79,6 +80,7 @@ async def fill(
     task: str = "report",
     due_in: timedelta = timedelta(0),
     priority: int | None = None,
+    input: Any = None,  # noqa: A002  # the field's name
 ) -> list[UUID]:
     """Line up runs, due this long from now; return their ids."""
     async with db.tenant(tenant.id) as conn:
@@ -95,7 +97,7 @@ async def fill(
                 schedule_revision=None,
                 priority=priority,
                 due_at=due_at,
-                input="{}",
+                input=json.dumps(input or {}),
                 now=conn.now,
             )
     return run_ids
