@@ -99,7 +99,7 @@ def test_exhausted_says_that_no_fire_follows_the_last_one():
     [
         (changed(trigger=...), "trigger.field.missing", "trigger"),
         (changed(trigger=None), "trigger.type", "trigger"),
-        (changed(trigger={"kind": "rrule", "rrule": "FREQ=DAILY"}), "trigger.kind.unsupported", "kind"),
+        (changed(trigger={"kind": "rrule", "rrule": "FREQ=DAILY"}), "trigger.field.missing", "dtstart"),
         (changed(after=...), "trigger.field.missing", "after"),
         (changed(after=1), "trigger.field.type", "after"),
         (changed(after="2021-03-27"), "trigger.instant.syntax", "after"),

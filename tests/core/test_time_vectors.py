@@ -40,16 +40,8 @@ def is_refused(vector):
     return vector.get("expect_error", False)
 
 
-def is_answered(vector):
-    given = vector["trigger"]
-    if given["kind"] == "cron":
-        return True
-    return given["kind"] == "interval" and given["mode"] == "elapsed"
-
-
-ANSWERED = [vector for vector in VECTORS if is_answered(vector) and not is_refused(vector)]
+ANSWERED = [vector for vector in VECTORS if not is_refused(vector)]
 REFUSED = [vector for vector in VECTORS if is_refused(vector)]
-LATER = [vector for vector in VECTORS if not is_answered(vector) and not is_refused(vector)]
 
 
 def by_id(vector):
@@ -77,17 +69,7 @@ def test_a_malformed_expression_is_refused_with_a_code(vector):
     assert error["message"]
 
 
-@pytest.mark.parametrize("vector", LATER, ids=by_id)
-def test_what_is_not_supported_is_refused_by_name_and_never_guessed(vector):
-    assert asked(vector)["error"]["code"] in {
-        "trigger.cron.dialect",
-        "trigger.cron.extension",
-        "trigger.every.mode",
-        "trigger.kind.unsupported",
-    }
-
-
 def test_the_bank_is_whole():
-    assert len(ANSWERED) == 393
+    assert len(ANSWERED) == 435
     assert len(REFUSED) == 35
     assert len(VECTORS) == 470

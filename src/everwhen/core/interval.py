@@ -1,6 +1,8 @@
-"""`every`: elapsed time from an anchor. A day is 24 hours here, whatever the clocks on the wall do."""
+"""`every`: elapsed time from an anchor, where a day is 24 hours; or, in `wall` mode, steps of the clock on the wall."""
 
 import re
+from calendar import monthrange
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from everwhen.core.errors import TriggerError, quoted
@@ -8,11 +10,14 @@ from everwhen.core.errors import TriggerError, quoted
 SHORTEST = timedelta(seconds=1)
 LONGEST = timedelta(days=36_525)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+WALL_EPOCH = EPOCH.replace(tzinfo=None)
+MOST_MONTHS = 1200
 
 _DURATION = re.compile(
     r"P(?=[0-9T])(?:(?P<weeks>[0-9]{1,9})W)?(?:(?P<days>[0-9]{1,9})D)?"
     r"(?:T(?=[0-9])(?:(?P<hours>[0-9]{1,9})H)?(?:(?P<minutes>[0-9]{1,9})M)?(?:(?P<seconds>[0-9]{1,12})S)?)?"
 )
+_MONTHS = re.compile(r"P(?=[0-9])(?:(?P<years>[0-9]{1,4})Y)?(?:(?P<months>[0-9]{1,4})M)?")
 _CALENDAR_UNITS = re.compile(r"P[0-9.,]*([0-9]+[YM])")
 
 
@@ -25,7 +30,7 @@ def parse_duration(text: str) -> timedelta:
     if _CALENDAR_UNITS.match(text[:20]):
         raise _error(
             "calendar_unit",
-            f"{quoted(text)} counts years or months, whose length varies; use days, or a cron or rrule trigger",
+            f"{quoted(text)} counts years or months, whose length varies; use days, or mode 'wall'",
         )
     match = _DURATION.fullmatch(text)
     if match is None:
@@ -37,6 +42,60 @@ def parse_duration(text: str) -> timedelta:
     if not SHORTEST <= period <= LONGEST:
         raise _error("bounds", f"{quoted(text)} is not between 1 second and 100 years")
     return period
+
+
+@dataclass(frozen=True, slots=True)
+class WallSteps:
+    """An anchor (with the UTC tzinfo) and the wall-clock times some months, or else some time, apart from there on.
+
+    Months are counted from the anchor: of the 31st they keep the last day of a shorter month, and come back.
+    """
+
+    anchor: datetime
+    months: int
+    period: timedelta
+
+    @property
+    def sub_daily(self) -> bool:
+        """Whether it steps by less than a day, or not by whole days."""
+        return not self.months and bool(self.period % timedelta(days=1))
+
+    def following(self, wall: datetime) -> datetime | None:
+        """Return the first step strictly after a wall-clock time; None past the calendar's end."""
+        if wall < self.anchor:
+            return self.anchor
+        if not self.months:
+            return following(self.period, anchor=self.anchor, after=wall)
+        passed = (wall.year - self.anchor.year) * 12 + wall.month - self.anchor.month
+        steps = passed // self.months
+        step = self._step(steps)
+        return self._step(steps + 1) if step is not None and step <= wall else step
+
+    def _step(self, count: int) -> datetime | None:
+        years, month = divmod(self.anchor.month - 1 + count * self.months, 12)
+        year = self.anchor.year + years
+        if year > 9999:
+            return None
+        day = min(self.anchor.day, monthrange(year, month + 1)[1])
+        return self.anchor.replace(year=year, month=month + 1, day=day)
+
+
+def parse_wall_steps(text: str, anchor: datetime) -> WallSteps:
+    """Read an ISO 8601 duration of years and months, or of weeks, days and less, as steps from a naive anchor.
+
+    Raises:
+        TriggerError: it is none, it mixes the two, or it is not between 1 second and 100 years.
+    """
+    start = anchor.replace(tzinfo=UTC)
+    match = _MONTHS.fullmatch(text)
+    if match is None:
+        if _CALENDAR_UNITS.match(text[:20]):
+            raise _error("mixed", f"{quoted(text)} mixes months with days or less; use one of them")
+        return WallSteps(start, 0, parse_duration(text))
+    months = int(match["years"] or 0) * 12 + int(match["months"] or 0)
+    if not 1 <= months <= MOST_MONTHS:
+        raise _error("bounds", f"{quoted(text)} is not between 1 month and 100 years")
+    return WallSteps(start, months, timedelta(0))
 
 
 def following(period: timedelta, *, anchor: datetime, after: datetime) -> datetime | None:

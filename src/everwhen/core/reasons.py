@@ -12,6 +12,7 @@ class Reason(StrEnum):
     """Why a run is where it is."""
 
     CALENDAR_DST_GAP = "calendar.dst_gap"
+    CALENDAR_EXCLUDED = "calendar.excluded"
     CATCHUP_SKIP = "catchup.skip"
     CATCHUP_COALESCED = "catchup.coalesced"
     CATCHUP_WINDOW = "catchup.window"
@@ -36,6 +37,7 @@ class Reason(StrEnum):
 
 SENTENCES: Final[dict[Reason, str]] = {
     Reason.CALENDAR_DST_GAP: "The local time does not exist on that day: clocks went forward over it.",
+    Reason.CALENDAR_EXCLUDED: "The schedule excludes that instant: one of its exceptions falls on it as well.",
     Reason.CATCHUP_SKIP: "The instant passed while nobody looked, and the schedule skips what it missed.",
     Reason.CATCHUP_COALESCED: "Several instants passed while nobody looked; one later run stands for this one.",
     Reason.CATCHUP_WINDOW: "The instant passed longer ago than the schedule's catch-up window.",

@@ -5,15 +5,15 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, assert_never, cast
 
-from everwhen.core import interval
+from everwhen.core import interval, rules
 from everwhen.core.errors import TriggerError, quoted
-from everwhen.core.trigger_values import At, Cron, Every, Trigger, as_utc
+from everwhen.core.rules import CalendarRule
+from everwhen.core.trigger_values import DEEPEST, MOST_TRIGGERS, AnyOf, At, Cron, Every, Rrule, Trigger, as_utc
 from everwhen.core.zones import FoldPolicy, GapPolicy
 
 LONGEST_SEED = 64
-KINDS = ("cron", "every", "at")
+KINDS = ("cron", "every", "at", "rrule", *rules.KINDS, "any_of")
 
-_LATER_KINDS = ("rrule",)
 _INSTANT = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}:[0-9]{2})?"
 )
@@ -23,8 +23,13 @@ def parse_trigger(data: object) -> Trigger:
     """Read a trigger from decoded JSON, such as `{"kind": "cron", "expr": "30 2 * * *"}`.
 
     Raises:
-        TriggerError: it is no trigger; the error's field is the key to be changed.
+        TriggerError: it is no trigger; the error's field is the key to be changed, inside an `any_of` its path, such as
+            `triggers/0/expr`.
     """
+    return _parse(data, depth=0)
+
+
+def _parse(data: object, *, depth: int) -> Trigger:
     if not isinstance(data, Mapping):
         raise TriggerError("trigger.type", "a trigger is an object with a kind", field="trigger")
     given = cast("Mapping[str, Any]", data)
@@ -37,10 +42,16 @@ def parse_trigger(data: object) -> Trigger:
         case "at":
             refuse_unknown(given, {"kind", "at"})
             return At(parse_instant(text_of(given, "at"), field="at"))
+        case "rrule":
+            return _parse_rrule(given)
+        case "daily" | "weekly" | "monthly" | "yearly":
+            refuse_unknown(given, rules.keys_of(kind))
+            return rules.parse_rule(given)
+        case "any_of":
+            return _parse_any_of(given, depth=depth)
         case _:
-            state = "unsupported" if kind in _LATER_KINDS else "unknown"
             raise TriggerError(
-                f"trigger.kind.{state}", f"kind {quoted(kind)} is {state}; use one of {', '.join(KINDS)}", field="kind"
+                "trigger.kind.unknown", f"kind {quoted(kind)} is unknown; use one of {', '.join(KINDS)}", field="kind"
             )
 
 
@@ -50,10 +61,18 @@ def trigger_to_json(trigger: Trigger) -> dict[str, Any]:
         case Cron(expr=expr, seconds=seconds, dialect=dialect, hash_seed=seed):
             seeded = {"hash_seed": seed} if seed else {}
             return {"kind": "cron", "expr": expr, "seconds": seconds, "dialect": dialect, **seeded}
-        case Every(every=every, anchor=anchor):
-            return {"kind": "every", "every": every, "anchor": instant_text(anchor)}
+        case Every(every=every, anchor=anchor, mode=mode):
+            mode_key = {} if mode == "elapsed" else {"mode": mode}
+            return {"kind": "every", "every": every, "anchor": _time_text(anchor), **mode_key}
         case At(at=at):
-            return {"kind": "at", "at": instant_text(at) if at.tzinfo else at.isoformat()}
+            return {"kind": "at", "at": _time_text(at)}
+        case Rrule(rrule=rrule, dtstart=dtstart):
+            start = {} if dtstart is None else {"dtstart": dtstart.isoformat()}
+            return {"kind": "rrule", "rrule": rrule, **start}
+        case CalendarRule():
+            return rules.rule_to_json(trigger)
+        case AnyOf():
+            return _any_of_to_json(trigger)
         case _:
             assert_never(trigger)
 
@@ -126,11 +145,59 @@ def _parse_cron(given: Mapping[str, Any]) -> Cron:
 def _parse_every(given: Mapping[str, Any]) -> Every:
     refuse_unknown(given, {"kind", "every", "anchor", "mode"})
     mode = text_of(given, "mode", default="elapsed")
-    if mode != "elapsed":
-        raise TriggerError(
-            "trigger.every.mode", f"mode {quoted(mode)} is not supported; 'elapsed' is the only one", field="mode"
-        )
     every = text_of(given, "every")
     if "anchor" not in given:
-        return Every(every, interval.EPOCH)
-    return Every(every, as_utc(parse_instant(text_of(given, "anchor"), field="anchor"), name="anchor"))
+        return Every(every, interval.WALL_EPOCH if mode == "wall" else interval.EPOCH, mode)
+    return Every(every, parse_instant(text_of(given, "anchor"), field="anchor"), mode)
+
+
+def _parse_rrule(given: Mapping[str, Any]) -> Rrule:
+    refuse_unknown(given, {"kind", "rrule", "dtstart"})
+    dtstart = parse_instant(text_of(given, "dtstart"), field="dtstart") if "dtstart" in given else None
+    return Rrule(text_of(given, "rrule"), dtstart)
+
+
+def _parse_any_of(given: Mapping[str, Any], *, depth: int) -> AnyOf:
+    refuse_unknown(given, {"kind", "triggers", "except", "start", "end", "max_runs"})
+    if depth >= DEEPEST:
+        raise TriggerError("trigger.any_of.size", f"any_of is nested {DEEPEST} levels deep at most", field="triggers")
+    max_runs = given.get("max_runs")
+    if max_runs is not None and (isinstance(max_runs, bool) or not isinstance(max_runs, int)):
+        raise TriggerError("trigger.field.type", "max_runs is a whole number", field="max_runs")
+    return AnyOf(
+        triggers=_members(given, "triggers", depth=depth),
+        exceptions=_members(given, "except", depth=depth),
+        start=parse_instant(text_of(given, "start"), field="start") if "start" in given else None,
+        end=parse_instant(text_of(given, "end"), field="end") if "end" in given else None,
+        max_runs=max_runs,
+    )
+
+
+def _members(given: Mapping[str, Any], key: str, *, depth: int) -> tuple[Trigger, ...]:
+    items = given.get(key, [])
+    if not isinstance(items, list) or len(cast("list[Any]", items)) > MOST_TRIGGERS:
+        raise TriggerError("trigger.field.type", f"{key} is a list of at most {MOST_TRIGGERS} triggers", field=key)
+    found: list[Trigger] = []
+    for index, item in enumerate(cast("list[Any]", items)):
+        try:
+            found.append(_parse(item, depth=depth + 1))
+        except TriggerError as error:
+            raise TriggerError(error.code, error.message, field=f"{key}/{index}/{error.field}") from error
+    return tuple(found)
+
+
+def _any_of_to_json(trigger: AnyOf) -> dict[str, Any]:
+    data: dict[str, Any] = {"kind": "any_of", "triggers": [trigger_to_json(member) for member in trigger.triggers]}
+    if trigger.exceptions:
+        data["except"] = [trigger_to_json(member) for member in trigger.exceptions]
+    if trigger.start is not None:
+        data["start"] = _time_text(trigger.start)
+    if trigger.end is not None:
+        data["end"] = _time_text(trigger.end)
+    if trigger.max_runs is not None:
+        data["max_runs"] = trigger.max_runs
+    return data
+
+
+def _time_text(time: datetime) -> str:
+    return instant_text(time) if time.tzinfo else time.isoformat()

@@ -18,9 +18,8 @@ gaps is given up after 400 years, the period of the calendar, so no expression c
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from everwhen.core.cron import CompiledCron
 from everwhen.core.zones import FIRST_INSTANT, LAST_INSTANT, FoldPolicy, GapPolicy, Stretch, Zone, add
 
 MISSING_LIMIT = 60
@@ -31,17 +30,29 @@ _CALENDAR_PERIOD = timedelta(days=146_097)
 
 
 class Event(NamedTuple):
-    """A fire, or a skip, at an instant; `missing` are the non-existent wall times behind it (at most 60)."""
+    """A fire, or a skip, at an instant; `missing` are the non-existent wall times behind it (at most 60).
+
+    One that does not fire is `excluded` if it would have, but for an exclusion.
+    """
 
     at: datetime
     fires: bool
     missing: tuple[datetime, ...]
+    excluded: bool = False
+
+
+class Pattern(Protocol):
+    """Wall-clock times. They are naive in meaning, but carry the UTC tzinfo."""
+
+    def following(self, wall: datetime) -> datetime | None:
+        """Return the first match strictly after a wall-clock time; None when there is none."""
+        ...
 
 
 class Walk(NamedTuple):
     """A pattern in a zone under its policies."""
 
-    cron: CompiledCron
+    pattern: Pattern
     zone: Zone
     gap: GapPolicy
     fold: FoldPolicy
@@ -59,7 +70,7 @@ class Walk(NamedTuple):
         if after < stretch.calm_from:
             return None
         try:
-            match = self.cron.following(after + stretch.offset)
+            match = self.pattern.following(after + stretch.offset)
             if match is not None and (instant := match - stretch.offset) < stretch.calm_until:
                 return instant
         except OverflowError:
@@ -67,11 +78,11 @@ class Walk(NamedTuple):
         return None
 
     def _careful_fire(self, after: datetime) -> datetime | None:
-        return next((event.at for event in self.events(clamp(after)) if event.fires), None)
+        return next((event.at for event in self.events(after) if event.fires), None)
 
     def fires(self, after: datetime) -> Iterator[datetime]:
         """Yield the fires strictly after an instant (UTC); the fast way to many of them."""
-        following = self.cron.following
+        following = self.pattern.following
         instant: datetime | None = after
         while instant is not None:
             stretch = self.zone.at(instant)
@@ -87,6 +98,7 @@ class Walk(NamedTuple):
 
     def events(self, after: datetime) -> Iterator[Event]:
         """Yield the fires and skips strictly after an instant (UTC), until there are no more."""
+        after = clamp(after)
         # Listed transitions come once; what follows them repeats with the calendar.
         hopeful_from = max(after, self.zone.listed_until)
         while (event := self._next_event(after)) is not None:
@@ -126,7 +138,7 @@ class Walk(NamedTuple):
         wall_floor = add(floor, stretch.offset)
         if self.fold is FoldPolicy.FIRST and stretch.before > stretch.offset:
             wall_floor = max(wall_floor, stretch.start + stretch.before - _TICK)
-        match = self.cron.following(wall_floor)
+        match = self.pattern.following(wall_floor)
         if match is None:
             return None
         until = stretch.calm_until if self.fold is FoldPolicy.SECOND else stretch.end
@@ -137,7 +149,7 @@ class Walk(NamedTuple):
         if self.gap is not GapPolicy.SHIFT or stretch.before >= stretch.offset:
             return None
         wall_floor = max(floor + stretch.before, stretch.start + stretch.before - _TICK)
-        match = self.cron.following(wall_floor)
+        match = self.pattern.following(wall_floor)
         if match is None or match >= stretch.start + stretch.offset:
             return None
         return Event(match - stretch.before, True, (match.replace(tzinfo=None),))
@@ -149,19 +161,19 @@ class Walk(NamedTuple):
         missing = tuple(islice(self._matches(stretch.end + stretch.offset, gap_end), MISSING_LIMIT))
         if not missing:
             return None
-        fires = self.gap is GapPolicy.GAP_END or self.cron.following(gap_end - _TICK) == gap_end
+        fires = self.gap is GapPolicy.GAP_END or self.pattern.following(gap_end - _TICK) == gap_end
         return Event(stretch.end, fires, missing)
 
     def _matches(self, first: datetime, until: datetime) -> Iterator[datetime]:
-        match = self.cron.following(first - _TICK)
+        match = self.pattern.following(first - _TICK)
         while match is not None and match < until:
             yield match.replace(tzinfo=None)
-            match = self.cron.following(match)
+            match = self.pattern.following(match)
 
     def _next_stretch(self, stretch: Stretch) -> Stretch | None:
         """Return the stretch in which to go on: the next one, or a later one when nothing matches before it."""
         end = stretch.end
-        match = self.cron.following(end + min(stretch.offset, stretch.after) - _TICK)
+        match = self.pattern.following(end + min(stretch.offset, stretch.after) - _TICK)
         if match is None:
             return None
         # Local times stay within a day of UTC, so no transition before that day can touch the match.
