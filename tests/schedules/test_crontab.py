@@ -9,7 +9,7 @@ from cronsim import CronSim
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from everwhen.cli.crontab import TASK, apply_entries, import_crontab
+from everwhen.cli.crontab import TASK, apply_entries, import_crontab, machine_zone
 from everwhen.core.triggers import Cron, Timing, fires
 from everwhen.schedules.crontab import (
     CrontabEntry,
@@ -359,3 +359,23 @@ def test_the_oracle_of_the_200_lines_sees_most_of_them():
     accepted, refused = expected_of_200_lines()
     assert len(accepted) > 160
     assert len(refused) == 14
+
+
+@pytest.mark.parametrize(
+    ("timezone", "localtime", "zone"),
+    [
+        ("Europe/Berlin\n", None, "Europe/Berlin"),
+        (None, "/usr/share/zoneinfo/America/New_York", "America/New_York"),
+        ("Mars/Olympus\n", None, "UTC"),
+        (None, None, "UTC"),
+    ],
+)
+def test_a_crontab_means_the_zone_of_its_machine(tmp_path, timezone, localtime, zone):
+    etc = tmp_path / "etc"
+    etc.mkdir()
+    if timezone:
+        (etc / "timezone").write_text(timezone)
+    if localtime:
+        (etc / "localtime").symlink_to(localtime)
+
+    assert machine_zone(tmp_path) == zone

@@ -39,7 +39,7 @@ class Client(Protocol):
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Show what would be created; needs no server.")
 @click.option("--system/--user", "system", default=None, help="Whether a user stands before the command. [detected]")
-@click.option("--tz", "timezone", default="UTC", show_default=True, help="Zone of lines that no CRON_TZ covers.")
+@click.option("--tz", "timezone", help="Zone of lines that no CRON_TZ covers. [default: this machine's, as cron's]")
 @click.option("--queue", default="default", show_default=True, help="Queue of the task that runs the commands.")
 @click.option("-t", "--tenant", help="Tenant to create the schedules in. [env: EVERWHEN_TENANT]")
 @click.option("--from", "after", metavar="TIME", help="Show the next fires after this instant. [now]")
@@ -50,6 +50,7 @@ def import_crontab(context: click.Context, file: Path, *, dry_run: bool, **optio
     from everwhen.core.zones import use_tzdata_only
 
     use_tzdata_only()
+    options["timezone"] = options["timezone"] or machine_zone()
     lines = _parsed(file, system=options["system"])
     entries = [line for line in lines if isinstance(line, CrontabEntry)]
     results = {} if dry_run else _applied(context, entries, **options)
@@ -96,6 +97,22 @@ def schedule_request(entry: CrontabEntry, *, timezone: str) -> dict[str, Any]:
             "environment": dict(entry.environment),
         },
     }
+
+
+def machine_zone(root: Path = Path("/")) -> str:
+    """Return the zone that cron itself would use here; UTC where the machine does not name one that we know."""
+    from everwhen.core.triggers import TriggerError
+    from everwhen.core.zones import find_zone
+
+    named, linked = root / "etc/timezone", root / "etc/localtime"
+    name = named.read_text().strip() if named.is_file() else ""
+    if not name and linked.is_symlink():
+        name = str(linked.readlink()).rpartition("zoneinfo/")[2]
+    try:
+        find_zone(name)
+    except TriggerError:
+        return "UTC"
+    return name
 
 
 def _parsed(file: Path, *, system: bool | None) -> list[CrontabEntry | CrontabRefusal]:
