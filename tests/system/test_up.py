@@ -29,7 +29,7 @@ ORDINARY_USER = os.getuid() or 5  # as root: the user `games`, who is in every s
 # Everything is imported before the change of user, who may not be able to read our interpreter's files.
 AS_ORDINARY_USER = """
 import importlib, os, pkgutil, sys
-import everwhen.cli, everwhen.worker.banner, encodings.idna, uvicorn.lifespan.off, uvicorn.loops.uvloop
+import everwhen.cli, encodings.ascii, encodings.idna, encodings.latin_1, uvicorn.lifespan.off, uvicorn.loops.uvloop
 import uvicorn.protocols.http.auto, uvicorn.protocols.websockets.auto, pydantic_settings, tzdata
 for module in pkgutil.walk_packages(everwhen.__path__, "everwhen."):
     importlib.import_module(module.name)
@@ -64,7 +64,7 @@ class Up:
             return words in self.said or self.process.poll() is not None
 
         wait_until(said_or_ended, seconds=START_SECONDS, what=f"{words!r} in:\n{self.said}")
-        assert words in self.said, self.said
+        assert words in self.said, self.said[-6000:]
 
     def url(self) -> str:
         self.until("address ")
