@@ -14,9 +14,11 @@ from everwhen import __version__
 COMMANDS: Final = {
     "db": "everwhen.cli.server:db",
     "doctor": "everwhen.cli.doctor:doctor",
+    "explain-trigger": "everwhen.cli.explain:explain_trigger",
     "import": "everwhen.cli.imports:import_group",
     "migrate": "everwhen.cli.server:migrate",
     "next": "everwhen.cli.next:next_command",
+    "presets": "everwhen.cli.explain:presets",
     "run": "everwhen.cli.run:run",
     "schedule": "everwhen.cli.schedule:schedule",
     "serve": "everwhen.cli.server:serve",

@@ -22,13 +22,16 @@ if TYPE_CHECKING:
 @click.option("--gap", help="Local times that do not exist: skip, gap_end or shift. [automatic]")
 @click.option("--fold", help="Local times that occur twice: first, second or both. [automatic]")
 @click.option("--seconds", is_flag=True, help="The expression has six fields; the first is seconds.")
+@click.option("--dialect", help="How the expression is read: vixie, vixie-ext, quartz, spring, eventbridge, … [vixie]")
+@click.option("--preset", help="Do as another scheduler does, such as airflow; `everwhen presets` shows them.")
+@click.option("--hash-seed", default="", help="What an H in the expression is drawn from, such as a schedule's uid.")
 @click.option("--batch", is_flag=True, help="Answer one JSON question per line of standard input.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print.")
 def next_command(expr: str | None, *, batch: bool, **options: Any) -> None:
     """Show when a cron expression fires, in local time and UTC, with what clock changes do to it.
 
     With --batch each input line is {"trigger": {"kind": "cron", "expr": …}, "timezone", "after", "count", "gap",
-    "fold"} and each output line {"fires": […], "local": […], "exhausted": …} or {"error": {…}}.
+    "fold", "preset"} and each output line {"fires": […], "local": […], "exhausted": …} or {"error": {…}}.
     """
     from everwhen.core.zones import use_tzdata_only
 
@@ -50,11 +53,9 @@ def _answer_lines() -> None:
 
 def _show(expr: str, *, timezone: str, after: str | None, count: int, output: str, **options: Any) -> None:
     from everwhen.core.errors import TriggerError
-    from everwhen.core.triggers import Cron, Timing, parse_fold, parse_gap
 
     try:
-        cron = Cron(expr, options["seconds"])
-        timing = Timing(cron, timezone, parse_gap(options["gap"]), parse_fold(options["fold"]))
+        timing = _timing(expr, timezone, **options)
         found = _occurrences(timing, _start(after, timing), count)
     except TriggerError as error:
         raise click.UsageError(f"{error.field}: {error.message} ({error.code})") from None
@@ -66,6 +67,18 @@ def _show(expr: str, *, timezone: str, after: str | None, count: int, output: st
         click.echo(_as_line(occurrence))
     if sum(occurrence.skipped is None for occurrence in found) < count:
         click.echo("never again")
+
+
+def _timing(
+    expr: str, timezone: str, *, preset: str | None, dialect: str | None, gap: str | None, fold: str | None, **cron: Any
+) -> Timing:
+    from everwhen.core.presets import apply_preset
+    from everwhen.core.triggers import Timing, parse_fold, parse_gap, parse_trigger
+
+    named = {"dialect": dialect} if dialect is not None else {}
+    given = {"trigger": {"kind": "cron", "expr": expr, **cron, **named}, "gap": gap, "fold": fold}
+    found = apply_preset(given, preset)
+    return Timing(parse_trigger(found["trigger"]), timezone, parse_gap(found["gap"]), parse_fold(found["fold"]))
 
 
 def _start(after: str | None, timing: Timing) -> datetime:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import IO, Any, NoReturn, cast
 
 from everwhen.core.errors import TriggerError, quoted
+from everwhen.core.presets import apply_preset
 from everwhen.core.trigger_json import instant_text, refuse_unknown, text_of
 from everwhen.core.trigger_values import as_utc
 from everwhen.core.triggers import Timing, fires, next_after, parse_fold, parse_gap, parse_instant, parse_trigger
@@ -12,7 +13,7 @@ from everwhen.core.triggers import Timing, fires, next_after, parse_fold, parse_
 MOST_FIRES = 1000
 LONGEST_LINE = 65_536
 
-_KEYS = {"trigger", "timezone", "after", "count", "gap", "fold"}
+_KEYS = {"trigger", "timezone", "after", "count", "gap", "fold", "preset"}
 
 
 def answers(lines: IO[bytes]) -> Iterator[str]:
@@ -35,6 +36,7 @@ def answer(line: bytes) -> str:
 
 def _fires(question: Mapping[str, Any]) -> dict[str, Any]:
     refuse_unknown(question, _KEYS)
+    question = apply_preset(question, _text_or_none(question, "preset"))
     if "trigger" not in question:
         raise TriggerError("trigger.field.missing", "trigger is required", field="trigger")
     count = _count(question)

@@ -54,7 +54,9 @@ def source_of(trigger: Trigger, zone: Zone, gap: GapPolicy | None, fold: FoldPol
     a_gap, a_fold = gap or automatic.gap, fold or automatic.fold
     match trigger:
         case Cron(compiled=compiled):
-            return Walk(compiled, zone, a_gap, a_fold)
+            # A policy that is named is obeyed as it is written.
+            habit = compiled.fields.dialect.gap_habit if gap is None else None
+            return Walk(compiled, zone, a_gap, a_fold, habit)
         case Every(period=period, anchor=anchor, steps=steps):
             return Elapsed(period, anchor) if steps is None else Walk(steps, zone, a_gap, a_fold)
         case At(at=at):

@@ -28,6 +28,7 @@ class Syntax(StrEnum):
     NEAREST = "nW"
     NTH = "d#n"
     LAST_OF_KIND = "dL"
+    LAST_OF_KIND_AFTER = "Ld"
     SATURDAY = "L as Saturday"
     WRAP = "wrap-around ranges"
     HASH = "H"
@@ -53,6 +54,7 @@ class SubDaily(StrEnum):
     """Which patterns count as elapsed time and not as a time of day."""
 
     WILDCARD = "an hour column with a star or a step"
+    STAR_FIRST = "a minute or an hour column that starts with a star"
     EVERY_HOUR = "an hour column that holds all 24 hours"
     NEVER = "none"
 
@@ -73,7 +75,6 @@ class Automatic:
 
 
 _SKIP_BOTH = Automatic(GapPolicy.SKIP, FoldPolicy.BOTH)
-_SKIP_FIRST = Automatic(GapPolicy.SKIP, FoldPolicy.FIRST)
 _GAP_END_FIRST = Automatic(GapPolicy.GAP_END, FoldPolicy.FIRST)
 _GAP_END_BOTH = Automatic(GapPolicy.GAP_END, FoldPolicy.BOTH)
 TIME_OF_DAY = _GAP_END_FIRST
@@ -121,7 +122,17 @@ _EVERYTHING_BY_SUFFIX = {
     Syntax.LAST_OF_KIND,
     Syntax.WEEKDAY_STEP,
 }
-_CRONITER = frozenset({Syntax.ANY, Syntax.LAST, Syntax.WRAP, Syntax.WEEKDAY_STEP})
+_CRONITER = frozenset(
+    {
+        Syntax.ANY,
+        Syntax.LAST,
+        Syntax.NEAREST,
+        Syntax.NTH,
+        Syntax.LAST_OF_KIND_AFTER,
+        Syntax.WRAP,
+        Syntax.WEEKDAY_STEP,
+    }
+)
 
 _ALL = (
     Dialect(
@@ -149,8 +160,6 @@ _ALL = (
         day_rule=DayRule.ONE,
         macros=False,
         by_hand=True,
-        elapsed=_SKIP_BOTH,
-        time_of_day=_SKIP_BOTH,
     ),
     Dialect(
         name="spring",
@@ -159,8 +168,6 @@ _ALL = (
         syntax=frozenset(_EVERYTHING_BY_SUFFIX),
         day_rule=DayRule.BOTH,
         by_hand=True,
-        elapsed=_SKIP_BOTH,
-        time_of_day=_SKIP_BOTH,
     ),
     Dialect(
         name="eventbridge",
@@ -171,8 +178,6 @@ _ALL = (
         day_rule=DayRule.ONE,
         macros=False,
         by_hand=True,
-        elapsed=_SKIP_FIRST,
-        time_of_day=_SKIP_FIRST,
     ),
     Dialect(
         name="kubernetes",
@@ -236,7 +241,7 @@ _ALL = (
         layouts={5: _FIVE},
         syntax=_CRONITER,
         day_rule=DayRule.STAR_ALONE,
-        elapsed=_GAP_END_BOTH,
+        sub_daily=SubDaily.EVERY_HOUR,
         time_of_day=_GAP_END_BOTH,
     ),
     Dialect(
@@ -244,6 +249,13 @@ _ALL = (
         layouts={5: _FIVE},
         syntax=frozenset({Syntax.LAST, Syntax.LAST_WEEKDAY, Syntax.NTH, Syntax.LAST_OF_KIND, Syntax.WEEKDAY_STEP}),
         macros=False,
+        sub_daily=SubDaily.STAR_FIRST,
+    ),
+    Dialect(
+        name="cronie",
+        layouts={5: _FIVE},
+        syntax=frozenset({Syntax.WEEKDAY_STEP}),
+        sub_daily=SubDaily.STAR_FIRST,
     ),
 )
 

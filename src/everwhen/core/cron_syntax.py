@@ -148,7 +148,7 @@ def _parse(expr: str, dialect: Dialect, *, seconds: bool, hash_seed: str) -> Cro
         day_picks=picks[DAY],
         weekday_picks=picks[WEEKDAY],
         days_and_weekdays=_needs_both(columns[DAY], columns[WEEKDAY], dialect),
-        sub_daily=_is_sub_daily(columns[HOUR], masks[HOUR], dialect),
+        sub_daily=_is_sub_daily(columns, masks[HOUR], dialect),
         dialect=dialect,
         columns=columns,
     )
@@ -229,13 +229,16 @@ def _needs_both(days: str, weekdays: str, dialect: Dialect) -> bool:
         case DayRule.STAR_TERM:
             return any(term in {"*", "?", "*/1"} for column in (days, weekdays) for term in column.split(","))
         case DayRule.STAR_ALONE:
-            return days in {"*", "?"} or weekdays in {"*", "?"}
+            # croniter, whose rule this is, narrows the days of the month by `5#2` and `L5` instead of adding to them.
+            return days in {"*", "?"} or weekdays in {"*", "?"} or "#" in weekdays or weekdays.startswith("L")
 
 
-def _is_sub_daily(column: str, hours: int, dialect: Dialect) -> bool:
+def _is_sub_daily(columns: tuple[str, ...], hours: int, dialect: Dialect) -> bool:
     match dialect.sub_daily:
         case SubDaily.WILDCARD:
-            return "*" in column or "/" in column
+            return "*" in columns[HOUR] or "/" in columns[HOUR]
+        case SubDaily.STAR_FIRST:
+            return columns[MINUTE].startswith("*") or columns[HOUR].startswith("*")
         case SubDaily.EVERY_HOUR:
             return hours == _ALL_HOURS
         case SubDaily.NEVER:

@@ -20,8 +20,11 @@ _TERM = re.compile(r"(?P<low>\*|[0-9]+|[A-Z]+)?(?:-(?P<high>[0-9]+|[A-Z]+))?(?:/
 _LAST = re.compile(r"L(?:-(?P<back>[0-9]{1,3}))?(?P<on_weekday>W)?")
 _NEAREST = re.compile(r"(?P<day>[0-9]+)W")
 _OF_KIND = re.compile(r"(?P<weekday>[0-9]+|[A-Z]{3})(?:#(?P<nth>[0-9]+)|L)")
+_LAST_OF_KIND_AFTER = re.compile(r"L([0-9])")
 _HASH = re.compile(r"H(?:\((?P<low>[0-9]{1,4})-(?P<high>[0-9]{1,4})\))?(?:/(?P<step>[0-9]{1,4}))?")
-_EXTENSION = re.compile(r"\?|#|L(-[0-9]+)?W?|[0-9]+L|[0-9]+W|(SUN|MON|TUE|WED|THU|FRI|SAT)L|H(\(.*\))?(/[0-9]+)?|R")
+_EXTENSION = re.compile(
+    r"\?|#|L(-[0-9]+)?W?|[0-9]+L|L[0-9]|[0-9]+W|(SUN|MON|TUE|WED|THU|FRI|SAT)L|H(\(.*\))?(/[0-9]+)?|R"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +114,10 @@ def _day_pick(term: str, field: Field, dialect: Dialect) -> DayPick | None:
 
 
 def _weekday_pick(term: str, field: Field, dialect: Dialect) -> DayPick | None:
+    after = _LAST_OF_KIND_AFTER.fullmatch(term)
+    if after is not None:
+        _need(Syntax.LAST_OF_KIND_AFTER, term, field, dialect)
+        return LastWeekday((_number(after[1], field) - dialect.sunday) % 7)
     found = _OF_KIND.fullmatch(term)
     if found is None or term in field.names:
         return None

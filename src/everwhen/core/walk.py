@@ -7,6 +7,7 @@ The walk is a sequence of *fires and skips at strictly increasing instants*, at 
 * The matches inside one gap make one event at the transition, the instant at which the clock jumped over them: a fire
   under `gap_end`, a skip under `skip`. If a local time at the gap's end matches as well, the event is that fire.
 * Under `shift` each match inside a gap fires later by the gap's length; where that meets a fire, the two are one.
+  Two schedulers deviate from that in some gaps, and whoever moved from there may ask for it: a `GapHabit`.
 
 An event names the local times that it stands for in `missing`, so that a run that moved, and an instant at which
 nothing ran, can both say why. Since there is one event per instant, an instant is an identity.
@@ -16,16 +17,18 @@ gaps is given up after 400 years, the period of the calendar, so no expression c
 """
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-from everwhen.core.zones import FIRST_INSTANT, LAST_INSTANT, FoldPolicy, GapPolicy, Stretch, Zone, add
+from everwhen.core.cron_dialects import GapHabit
+from everwhen.core.zones import FIRST_INSTANT, LAST_INSTANT, FoldPolicy, GapPolicy, Stretch, Transition, Zone, add
 
 MISSING_LIMIT = 60
 
 _TICK = timedelta(microseconds=1)
 _DAY = timedelta(days=1)
+_WHOLE_HOURS = range(1, 4)
 _CALENDAR_PERIOD = timedelta(days=146_097)
 
 
@@ -56,6 +59,7 @@ class Walk(NamedTuple):
     zone: Zone
     gap: GapPolicy
     fold: FoldPolicy
+    habit: GapHabit | None = None
 
     def next_fire(self, after: datetime) -> datetime | None:
         """Return the first fire strictly after an instant (UTC)."""
@@ -146,23 +150,54 @@ class Walk(NamedTuple):
         return Event(instant, True, ()) if instant < until else None
 
     def _shifted(self, stretch: Stretch, floor: datetime) -> Event | None:
-        if self.gap is not GapPolicy.SHIFT or stretch.before >= stretch.offset:
+        if stretch.before >= stretch.offset:
             return None
-        wall_floor = max(floor + stretch.before, stretch.start + stretch.before - _TICK)
+        jump = Transition(stretch.start, stretch.before, stretch.offset)
+        if self._policy_at(jump) is not GapPolicy.SHIFT:
+            return None
+        if self.habit is GapHabit.WHOLE_HOURS:
+            return self._shifted_to_whole_hours(jump, floor)
+        wall_floor = max(floor + jump.before, jump.at + jump.before - _TICK)
         match = self.pattern.following(wall_floor)
-        if match is None or match >= stretch.start + stretch.offset:
+        if match is None or match >= jump.at + jump.after:
             return None
-        return Event(match - stretch.before, True, (match.replace(tzinfo=None),))
+        return Event(match - jump.before, True, (match.replace(tzinfo=None),))
+
+    def _shifted_to_whole_hours(self, jump: Transition, floor: datetime) -> Event | None:
+        found: datetime | None = None
+        missing: list[datetime] = []
+        for match in self._matches(jump.at + jump.before, jump.at + jump.after):
+            shifted = match.replace(tzinfo=UTC) + (jump.after - jump.before)
+            if match.hour in _WHOLE_HOURS:
+                shifted = max(shifted.replace(minute=0, second=0), jump.at + jump.after)
+            instant = shifted - jump.after
+            if found is not None and instant > found:
+                break
+            if instant > floor:
+                found = instant
+                missing.append(match)
+        return Event(found, True, tuple(missing[:MISSING_LIMIT])) if found else None
 
     def _at_gap(self, stretch: Stretch) -> Event | None:
-        if self.gap is GapPolicy.SHIFT or stretch.after <= stretch.offset:
+        if stretch.after <= stretch.offset:
+            return None
+        policy = self._policy_at(Transition(stretch.end, stretch.offset, stretch.after))
+        if policy is GapPolicy.SHIFT:
             return None
         gap_end = stretch.end + stretch.after
         missing = tuple(islice(self._matches(stretch.end + stretch.offset, gap_end), MISSING_LIMIT))
         if not missing:
             return None
-        fires = self.gap is GapPolicy.GAP_END or self.pattern.following(gap_end - _TICK) == gap_end
+        fires = policy is GapPolicy.GAP_END or self.pattern.following(gap_end - _TICK) == gap_end
         return Event(stretch.end, fires, missing)
+
+    def _policy_at(self, jump: Transition) -> GapPolicy:
+        if self.habit is GapHabit.LOST_AT_MIDNIGHT:
+            # A midnight lies in the gap when the tick before it and its last tick fall on two dates.
+            begins, ends = jump.at + jump.before - _TICK, jump.at + jump.after - _TICK
+            if begins.date() < ends.date():
+                return GapPolicy.SKIP
+        return self.gap
 
     def _matches(self, first: datetime, until: datetime) -> Iterator[datetime]:
         match = self.pattern.following(first - _TICK)
