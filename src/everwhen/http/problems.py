@@ -78,7 +78,7 @@ def install(app: FastAPI) -> None:
 
 def trigger_problem(error: TriggerError) -> InvalidInput:
     """Blame the field of the body that a trigger's error names."""
-    pointer = f"/{error.field}" if error.field in _SPEC_FIELDS else f"/trigger/{_escaped(error.field)}"
+    pointer = f"/{error.field}" if error.field in _SPEC_FIELDS else f"/trigger/{error.field.replace('~', '~0')}"
     return InvalidInput.at(pointer, error.message, code=error.code)
 
 
@@ -154,7 +154,7 @@ def _pointer(location: Sequence[str | int], body: object) -> str:
         return f"{where}:{'.'.join(map(str, steps))}"
     pointer, at = "", body
     for index, step in enumerate(steps):
-        if isinstance(at, dict) and step not in at and index < len(steps) - 1:
+        if isinstance(at, dict) and index < len(steps) - 1 and (step not in at or _inside(at, "kind") == step):
             continue  # the tag of a union, which is no level of the body
         pointer += f"/{_escaped(str(step))}"
         at = _inside(cast("Any", at), step)

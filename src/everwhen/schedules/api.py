@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
+from everwhen.core.reasons import Reason
 from everwhen.core.triggers import Occurrence, Timing
 from everwhen.http.access import NAME_PATTERN, Access, Editor, Operator, Reader
 from everwhen.http.bodies import ControlRoute
@@ -184,11 +185,16 @@ def _revision_out(revision: Revision) -> RevisionOut:
 
 def _fire_out(occurrence: Occurrence) -> FireOut:
     fires = occurrence.skipped is None
-    flags: list[Any] = ["dst_gap"] if occurrence.missing else []
+    named = {
+        "dst_gap": bool(occurrence.missing),
+        "dst_fold": occurrence.repeated,
+        "excluded": occurrence.skipped is Reason.CALENDAR_EXCLUDED,
+    }
+    flags: list[Any] = [name for name, is_set in named.items() if is_set]
     return FireOut(
         at=occurrence.nominal_at,
         local=occurrence.local.isoformat(),
         verdict="fires" if fires else "skipped",
         reason=occurrence.skipped,
-        flags=flags + (["dst_fold"] if occurrence.repeated else []),
+        flags=flags,
     )

@@ -7,41 +7,14 @@ from uuid import UUID
 from pydantic import BaseModel, Field, JsonValue, Strict
 
 from everwhen.core.planning import CatchUp, CatchUpPolicy
-from everwhen.core.triggers import Timing, parse_trigger
+from everwhen.core.triggers import Timing
 from everwhen.core.zones import FoldPolicy, GapPolicy
 from everwhen.http.fields import Name, Payload, Priority, Seconds, Sentence, Utc, Wire
 from everwhen.schedules.model import RevisionAction, ScheduleState, Spec
+from everwhen.schedules.wire_triggers import AtTrigger, Text, TriggerIn, trigger_of
 
-Text = Annotated[str, Field(max_length=256)]
 Gap = Annotated[GapPolicy | None, Field(description="For a local time that does not exist; null: by the trigger.")]
 Fold = Annotated[FoldPolicy | None, Field(description="For a local time that occurs twice; null: by the trigger.")]
-
-
-class CronTrigger(Wire):
-    """Local wall-clock times that match a cron expression."""
-
-    kind: Literal["cron"]
-    expr: Text
-    seconds: Annotated[bool, Strict()] = False
-    dialect: Text = "vixie"
-
-
-class EveryTrigger(Wire):
-    """Elapsed time from an anchor."""
-
-    kind: Literal["every"]
-    every: Text = Field(description="An ISO 8601 duration, such as PT15M.")
-    anchor: Text | None = Field(default=None, description="An instant with its offset; left out: 1970-01-01T00:00:00Z.")
-
-
-class AtTrigger(Wire):
-    """One instant, or one local time of the schedule's zone when it names no offset."""
-
-    kind: Literal["at"]
-    at: Text
-
-
-TriggerIn = Annotated[CronTrigger | EveryTrigger | AtTrigger, Field(discriminator="kind")]
 
 
 class CatchUpFields(Wire):
@@ -149,7 +122,7 @@ class FireOut(BaseModel):
     local: str
     verdict: Literal["fires", "skipped"]
     reason: str | None
-    flags: list[Literal["dst_gap", "dst_fold"]]
+    flags: list[Literal["dst_gap", "dst_fold", "excluded"]]
 
 
 class PreviewOut(BaseModel):
@@ -165,11 +138,6 @@ class PreviewOut(BaseModel):
 def timing_of(body: TimingIn) -> Timing:
     """Return the timing; raise TriggerError."""
     return Timing(trigger_of(body.trigger), body.timezone, body.gap, body.fold)
-
-
-def trigger_of(trigger: CronTrigger | EveryTrigger | AtTrigger) -> Any:
-    """Return the trigger; raise TriggerError."""
-    return parse_trigger(trigger.model_dump(exclude_none=True))
 
 
 def catch_up_of(fields: CatchUpFields) -> CatchUp:
