@@ -9,6 +9,7 @@ import pytest
 
 from everwhen.core.lifecycle import RunState
 from everwhen.core.retry import Jitter, RetryPolicy
+from everwhen.dispatch import reports
 from everwhen.runs import service as runs
 from everwhen.worker.protocol import RunError
 from tests.dispatch.scene import make_line, report_on, spoil_retry
@@ -108,6 +109,19 @@ async def test_a_released_run_waits_again_and_has_lost_no_retry(steady):
         lease = (await steady.claim() if number > 1 else [await one_lease(steady)])[0]
         assert await steady.complete(report_on(lease, "released")) == [(True, "waiting", None)]
         assert [row[1:] for row in await waiting(steady)] == [(number, 0)]
+
+
+async def test_a_run_is_not_handed_out_for_ever(steady, monkeypatch):
+    monkeypatch.setattr(reports, "MOST_ATTEMPTS", 3)
+    lease = await one_lease(steady)
+    for _ in range(2):
+        assert await steady.complete(report_on(lease, "released")) == [(True, "waiting", None)]
+        (lease,) = await steady.claim()
+
+    assert await steady.complete(report_on(lease, "released")) == [(True, "dead", None)]
+    assert await steady.rows("select state, reason, attempts from everwhen.run_ends") == [
+        ("dead", "retry.exhausted", 3)
+    ]
 
 
 async def test_a_confirmed_cancellation_ends_the_run(line):
@@ -225,10 +239,10 @@ async def test_a_lease_token_that_is_none_is_refused_and_kept_out_of_the_history
 async def test_a_payload_that_cannot_be_stored_holds_nobody_up(line, poison):
     await line.fill(50)
     leases = await line.claim(limit=50)
-    reports = [report_on(lease, result=f'{{"n": {n}}}'.encode()) for n, lease in enumerate(leases)]
-    reports[17] = report_on(leases[17], result=POISON[poison])
+    batch = [report_on(lease, result=f'{{"n": {n}}}'.encode()) for n, lease in enumerate(leases)]
+    batch[17] = report_on(leases[17], result=POISON[poison])
 
-    assert await line.complete(*reports) == [(True, "succeeded", None)] * 50
+    assert await line.complete(*batch) == [(True, "succeeded", None)] * 50
     assert await line.rows("select count(distinct result ->> 'n') from everwhen.attempts") == [(49,)]
     ((error,),) = await line.rows("select error from everwhen.attempts where run_id = %s", leases[17].run_id)
     assert error["type"] == "UnstorablePayload"
@@ -248,9 +262,9 @@ async def test_a_payload_that_only_looks_odd_is_kept(line, odd):
 async def test_a_batch_of_nothing_but_poison_is_taken(line):
     await line.fill(8)
     kinds = list(POISON.values())
-    reports = [report_on(lease, result=kinds[n % len(kinds)]) for n, lease in enumerate(await line.claim(limit=8))]
+    batch = [report_on(lease, result=kinds[n % len(kinds)]) for n, lease in enumerate(await line.claim(limit=8))]
 
-    assert await line.complete(*reports) == [(True, "succeeded", None)] * 8
+    assert await line.complete(*batch) == [(True, "succeeded", None)] * 8
 
 
 async def test_an_error_that_cannot_be_stored_still_fails_the_attempt(steady):
@@ -286,14 +300,14 @@ async def test_a_start_that_is_no_instant_is_left_out_and_can_always_be_read(lin
 async def test_the_answers_keep_the_order_of_the_reports(line):
     await line.fill(30)
     leases = await line.claim(limit=30)
-    reports = [
+    batch = [
         report_on(lease, lease_token="1")
         if n % 3 == 0
         else report_on(lease, result=POISON["nul"] if n % 3 == 1 else None)
         for n, lease in enumerate(leases)
     ]
 
-    answers = await line.complete(*reports)
+    answers = await line.complete(*batch)
 
     assert [accepted for accepted, _, _ in answers] == [n % 3 != 0 for n in range(30)]
 

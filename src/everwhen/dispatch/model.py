@@ -8,6 +8,9 @@ from uuid import UUID
 DEADLINE_GRACE_SECONDS: Final = 5.0
 """How long after its execution time-out an attempt may still report: the worker enforces the time-out first."""
 
+MOST_ATTEMPTS: Final = 10_000
+"""How often a run is handed out at most. Attempts that were given back cost no retry, but somewhere there is an end."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneRow:
@@ -67,6 +70,7 @@ class HeldLease:
     tenant_id: UUID
     run_id: UUID
     lease_token: int
+    attempt: int
     failures: int
     cancel_requested: bool
     retry: str | None
@@ -79,6 +83,7 @@ class ExpiredLease:
     tenant_id: UUID
     run_id: UUID
     lease_token: int
+    attempt: int
     failures: int
     cancel_requested: bool
     retry: str | None

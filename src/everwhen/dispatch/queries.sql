@@ -134,7 +134,8 @@ returning l.run_id, l.lease_token, l.lease_until, l.cancel_requested_at is not n
 -- name: lock_leases
 -- What the reports are about. The lock keeps a wish to cancel, a heartbeat and the reaper away until the decision is
 -- written; in the order of the key, so that two batches never wait for each other.
-select l.tenant_id, l.run_id, l.lease_token, l.failures, l.cancel_requested_at is not null as cancel_requested,
+select l.tenant_id, l.run_id, l.lease_token, l.attempt, l.failures,
+       l.cancel_requested_at is not null as cancel_requested,
        (select t.retry::text from everwhen.tasks t where t.tenant_id = l.tenant_id and t.name = l.task) as retry
 from everwhen.leases l
 where l.tenant_id = any(%(tenant_ids)s::uuid[]) and l.run_id = any(%(run_ids)s::uuid[])
@@ -144,7 +145,8 @@ for no key update of l;
 -- name: lock_expired_leases
 -- Leases that ran out, over all tenants. SKIP LOCKED lets any number of reapers share them. There is no index on
 -- lease_until, so that a heartbeat updates its row in place; the open leases are few enough to be walked through.
-select l.tenant_id, l.run_id, l.lease_token, l.failures, l.cancel_requested_at is not null as cancel_requested,
+select l.tenant_id, l.run_id, l.lease_token, l.attempt, l.failures,
+       l.cancel_requested_at is not null as cancel_requested,
        (select t.retry::text from everwhen.tasks t where t.tenant_id = l.tenant_id and t.name = l.task) as retry,
        coalesce(l.deadline_at <= %(now)s, false) as timed_out
 from everwhen.leases l

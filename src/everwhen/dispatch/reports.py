@@ -17,10 +17,10 @@ from uuid import UUID
 import msgspec
 
 from everwhen.core import lifecycle
-from everwhen.core.lifecycle import Refused, Run, RunState, Transition
+from everwhen.core.lifecycle import EventKind, Refused, Run, RunState, Transition
 from everwhen.core.reasons import Reason
 from everwhen.core.retry import Jitter, RetryPolicy
-from everwhen.dispatch.model import ExpiredLease, HeldLease
+from everwhen.dispatch.model import MOST_ATTEMPTS, ExpiredLease, HeldLease
 from everwhen.worker.protocol import Report, RunError
 
 Decision = Transition | Refused
@@ -161,8 +161,13 @@ def _decide(lease: HeldLease | ExpiredLease, event: lifecycle.Reported, *, now: 
     """Decide. A policy that cannot be read allows no retry, and says so: one bad task never stops a batch or a loop."""
     policy = retry_policy(lease.retry)
     decision = lifecycle.decide(_running(lease), event, now=now, policy=policy or _NO_RETRY, jitter=jitter)
-    if policy is None and isinstance(decision, Transition) and decision.reason is Reason.RETRY_EXHAUSTED:
+    if isinstance(decision, Refused):
+        return decision
+    if policy is None and decision.reason is Reason.RETRY_EXHAUSTED:
         return replace(decision, reason=Reason.RETRY_UNREADABLE)
+    if decision.available_at is not None and lease.attempt >= MOST_ATTEMPTS:
+        dead, kind = RunState.DEAD, EventKind.DEAD
+        return replace(decision, to=dead, event=kind, reason=Reason.RETRY_EXHAUSTED, available_at=None)
     return decision
 
 
