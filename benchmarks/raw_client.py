@@ -105,7 +105,7 @@ async def plan(conn: Conn, batches: Iterator[dict[str, list[Any]]]) -> int:
     total = 0
     for batch in batches:
         now = await begin(conn)
-        await conn.execute(RUNS["insert_planned"], batch | {"now": now})
+        await conn.execute(RUNS["insert_planned"], batch | {"tz_version": "2026f", "now": now})
         await conn.execute("commit")
         total += len(batch["run_ids"])
     return total

@@ -241,6 +241,7 @@ async def test_planning_touches_few_pages_whatever_the_statistics_say(system: Wa
             nominal_ats=at,
             due_ats=at,
             utc_offsets=[0 for _ in due],
+            tz_version="2026f",
             now=NOW,
         )
 
@@ -252,6 +253,7 @@ async def test_planning_touches_few_pages_whatever_the_statistics_say(system: Wa
             old=[row.decided_until for row in due],
             new=[NOW + timedelta(minutes=1) for _ in due],
             next=[NOW + timedelta(minutes=2) for _ in due],
+            tz_version="2026f",
         )
 
     run_as_superuser(FILL, first=1, last=1)

@@ -19,6 +19,7 @@ class Reason(StrEnum):
     SCHEDULE_PAUSED = "schedule.paused"
     SCHEDULE_CHANGED = "schedule.changed"
     SCHEDULE_DELETED = "schedule.deleted"
+    SCHEDULE_REZONED = "schedule.rezoned"
     CANCEL_REQUESTED = "cancel.requested"
     START_DEADLINE = "start.deadline"
     ATTEMPT_FAILED = "attempt.failed"
@@ -44,6 +45,7 @@ SENTENCES: Final[dict[Reason, str]] = {
     Reason.SCHEDULE_PAUSED: "The schedule was paused at that instant.",
     Reason.SCHEDULE_CHANGED: "The schedule was changed before the run was due.",
     Reason.SCHEDULE_DELETED: "The schedule was deleted before the run was due.",
+    Reason.SCHEDULE_REZONED: "A new release of the tz database moved the run's instant before it was due.",
     Reason.CANCEL_REQUESTED: "Somebody asked for the run to be cancelled.",
     Reason.START_DEADLINE: "No worker started the run before its start deadline.",
     Reason.ATTEMPT_FAILED: "The attempt failed; its error is on the attempt.",

@@ -161,7 +161,8 @@ CREATE TABLE everwhen.runs (
     due_at timestamp with time zone NOT NULL,
     planned_at timestamp with time zone NOT NULL,
     expires_at timestamp with time zone,
-    input jsonb NOT NULL
+    input jsonb NOT NULL,
+    tz_version text
 )
 PARTITION BY RANGE (run_id);
 
@@ -179,7 +180,8 @@ CREATE TABLE everwhen.schedule_revisions (
     changed_by text NOT NULL,
     reason text,
     changed_at timestamp with time zone NOT NULL,
-    CONSTRAINT schedule_revisions_action_check CHECK ((action = ANY (ARRAY['created'::text, 'updated'::text, 'paused'::text, 'resumed'::text, 'deleted'::text])))
+    tz_version text,
+    CONSTRAINT schedule_revisions_action_check CHECK ((action = ANY (ARRAY['created'::text, 'updated'::text, 'paused'::text, 'resumed'::text, 'deleted'::text, 'rezoned'::text])))
 );
 
 ALTER TABLE ONLY everwhen.schedule_revisions FORCE ROW LEVEL SECURITY;
@@ -272,7 +274,8 @@ CREATE TABLE everwhen.watermarks (
     skip_until timestamp with time zone,
     skip_reason text,
     failures integer DEFAULT 0 NOT NULL,
-    last_error text
+    last_error text,
+    tz_version text
 );
 
 ALTER TABLE ONLY everwhen.watermarks FORCE ROW LEVEL SECURITY;

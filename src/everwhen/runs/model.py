@@ -156,3 +156,11 @@ class TailedEvent:
     task: str
     schedule: str | None
     due_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedAhead:
+    """A run that its schedule planned and that is not due yet."""
+
+    schedule_uid: UUID
+    run_id: UUID

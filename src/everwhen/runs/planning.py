@@ -36,21 +36,25 @@ async def ensure_partitions(conn: Connection, instants: Iterable[datetime]) -> N
             _known_weeks.add(key)
 
 
-async def record_plans(conn: Connection, plans: Sequence[tuple[Cursor, Plan]], *, now: datetime) -> int:
-    """Write what was planned; return how many runs are new."""
+async def record_plans(
+    conn: Connection, plans: Sequence[tuple[Cursor, Plan]], *, now: datetime, tz_version: str
+) -> int:
+    """Write what was planned, by which release of the tz database; return how many runs are new."""
     runs = [(cursor, run) for cursor, plan in plans for run in plan.runs]
     verdicts = [(cursor, run) for cursor, plan in plans for run in plan.verdicts]
     spans = [(cursor, span) for cursor, plan in plans for span in plan.spans]
     await ensure_partitions(conn, {run.due_at for _, run in (*runs, *verdicts)})
-    written = await _insert_runs(conn, runs, now=now) if runs else 0
+    written = await _insert_runs(conn, runs, now=now, tz_version=tz_version) if runs else 0
     if verdicts:
-        await _insert_verdicts(conn, verdicts, now=now)
+        await _insert_verdicts(conn, verdicts, now=now, tz_version=tz_version)
     if spans:
         await _insert_spans(conn, spans, now=now)
     return written
 
 
-async def _insert_runs(conn: Connection, runs: Sequence[tuple[Cursor, IntendedRun]], *, now: datetime) -> int:
+async def _insert_runs(
+    conn: Connection, runs: Sequence[tuple[Cursor, IntendedRun]], *, now: datetime, tz_version: str
+) -> int:
     return await store.insert_planned(
         conn,
         tenant_ids=[cursor.tenant_id for cursor, _ in runs],
@@ -59,11 +63,14 @@ async def _insert_runs(conn: Connection, runs: Sequence[tuple[Cursor, IntendedRu
         nominal_ats=[run.nominal_at for _, run in runs],
         due_ats=[run.due_at for _, run in runs],
         utc_offsets=[int(run.utc_offset.total_seconds()) for _, run in runs],
+        tz_version=tz_version,
         now=now,
     )
 
 
-async def _insert_verdicts(conn: Connection, verdicts: Sequence[tuple[Cursor, IntendedRun]], *, now: datetime) -> None:
+async def _insert_verdicts(
+    conn: Connection, verdicts: Sequence[tuple[Cursor, IntendedRun]], *, now: datetime, tz_version: str
+) -> None:
     await store.insert_verdicts(
         conn,
         tenant_ids=[cursor.tenant_id for cursor, _ in verdicts],
@@ -73,6 +80,7 @@ async def _insert_verdicts(conn: Connection, verdicts: Sequence[tuple[Cursor, In
         utc_offsets=[int(run.utc_offset.total_seconds()) for _, run in verdicts],
         states=[run.state.value for _, run in verdicts],
         reasons=["" if run.reason is None else run.reason.value for _, run in verdicts],
+        tz_version=tz_version,
         now=now,
     )
 

@@ -27,9 +27,9 @@ with intended as (
 ), planned as (
   insert into everwhen.runs
     (tenant_id, run_id, schedule_uid, schedule_revision, source, task, queue, priority, nominal_at, utc_offset_seconds,
-     due_at, planned_at, expires_at, input)
+     due_at, planned_at, expires_at, input, tz_version)
   select tenant_id, run_id, schedule_uid, revision, 'schedule', task, queue, priority, nominal_at, utc_offset_seconds,
-         due_at, %(now)s, expires_at, input
+         due_at, %(now)s, expires_at, input, %(tz_version)s
   from intended
   on conflict do nothing
   returning tenant_id, run_id, queue, priority, due_at, task, expires_at
@@ -60,9 +60,9 @@ with intended as (
 ), planned as (
   insert into everwhen.runs
     (tenant_id, run_id, schedule_uid, schedule_revision, source, task, queue, priority, nominal_at, utc_offset_seconds,
-     due_at, planned_at, input)
+     due_at, planned_at, input, tz_version)
   select tenant_id, run_id, schedule_uid, revision, 'schedule', task, queue, priority, nominal_at,
-         utc_offset_seconds, nominal_at, %(now)s, input
+         utc_offset_seconds, nominal_at, %(now)s, input, %(tz_version)s
   from intended
   on conflict do nothing
   returning tenant_id, run_id
@@ -183,6 +183,15 @@ with withdrawn as (
 )
 insert into everwhen.events (tenant_id, run_id, at, kind, reason)
 select tenant_id, run_id, %(now)s, 'unplanned', %(reason)s from withdrawn;
+
+-- name: list_planned_ahead
+-- What these schedules have planned beyond now, and nobody can have taken.
+select r.schedule_uid, r.run_id
+from everwhen.runs r
+where r.tenant_id = any(%(tenant_ids)s::uuid[]) and r.schedule_uid = any(%(schedule_uids)s::uuid[])
+  and r.source = 'schedule' and r.run_id >= everwhen.first_run_id(%(now)s) and r.nominal_at > %(now)s
+  and exists (select from everwhen.waiting w
+              where w.tenant_id = r.tenant_id and w.run_id = r.run_id and w.attempts = 0);
 
 -- name: find_nominal
 -- The run of a schedule's instant whose due instant a flex window has moved: the ids of a range of time are one range.

@@ -7,7 +7,7 @@ finds it there. A crash before the commit leaves neither.
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -130,6 +130,16 @@ async def cancel_run(db: Database, *, tenant_id: UUID, ref: str, by: str, reason
             if await _cancel(conn, tenant_id, view, detail):
                 return await _read(conn, tenant_id, run_id)
     raise Unavailable("The run changes hands too fast; try again.", code="run.busy")
+
+
+async def list_planned_ahead(
+    conn: Connection, *, tenant_ids: Sequence[UUID], schedule_uids: Sequence[UUID], now: datetime
+) -> dict[UUID, set[UUID]]:
+    """Return the ids of what schedules have planned beyond now and nobody can have taken, by schedule."""
+    found: dict[UUID, set[UUID]] = {}
+    for row in await store.list_planned_ahead(conn, tenant_ids=tenant_ids, schedule_uids=schedule_uids, now=now):
+        found.setdefault(row.schedule_uid, set()).add(row.run_id)
+    return found
 
 
 async def withdraw_planned(

@@ -9,7 +9,16 @@ from psycopg import AsyncConnection
 
 from everwhen.postgres.fetch import execute_count, fetch_all, fetch_one, fetch_optional
 from everwhen.postgres.sql import load
-from everwhen.runs.model import Attempt, KnownRequest, LinedUp, RunEvent, RunRow, ScheduleTarget, TailedEvent
+from everwhen.runs.model import (
+    Attempt,
+    KnownRequest,
+    LinedUp,
+    PlannedAhead,
+    RunEvent,
+    RunRow,
+    ScheduleTarget,
+    TailedEvent,
+)
 
 _SQL = load("everwhen.runs")
 
@@ -30,6 +39,7 @@ async def insert_planned(
     nominal_ats: Sequence[datetime],
     due_ats: Sequence[datetime],
     utc_offsets: Sequence[int],
+    tz_version: str,
     now: datetime,
 ) -> int:
     """Write intended runs, their places in the line and their events; return how many were not there yet."""
@@ -40,6 +50,7 @@ async def insert_planned(
         "nominal_ats": list(nominal_ats),
         "due_ats": list(due_ats),
         "utc_offsets": list(utc_offsets),
+        "tz_version": tz_version,
         "now": now,
     }
     return await execute_count(conn, _SQL["insert_planned"], params)
@@ -55,6 +66,7 @@ async def insert_verdicts(
     utc_offsets: Sequence[int],
     states: Sequence[str],
     reasons: Sequence[str],
+    tz_version: str,
     now: datetime,
 ) -> int:
     """Write instants that will not run, each with its verdict and reason; return how many were not there yet."""
@@ -66,6 +78,7 @@ async def insert_verdicts(
         "utc_offsets": list(utc_offsets),
         "states": list(states),
         "reasons": list(reasons),
+        "tz_version": tz_version,
         "now": now,
     }
     return await execute_count(conn, _SQL["insert_verdicts"], params)
@@ -228,6 +241,14 @@ async def list_events(conn: Conn, *, tenant_id: UUID, run_id: UUID, after: int, 
     """Up to `limit` events of a run after this one, oldest first."""
     params = {"tenant_id": tenant_id, "run_id": run_id, "after": after, "limit": limit}
     return await fetch_all(conn, _SQL["list_events"], params, RunEvent)
+
+
+async def list_planned_ahead(
+    conn: Conn, *, tenant_ids: Sequence[UUID], schedule_uids: Sequence[UUID], now: datetime
+) -> list[PlannedAhead]:
+    """Return what schedules have planned beyond now, and nobody can have taken."""
+    params = {"tenant_ids": list(tenant_ids), "schedule_uids": list(schedule_uids), "now": now}
+    return await fetch_all(conn, _SQL["list_planned_ahead"], params, PlannedAhead)
 
 
 async def find_nominal(

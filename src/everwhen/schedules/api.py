@@ -180,6 +180,7 @@ def _revision_out(revision: Revision) -> RevisionOut:
         changed_by=revision.changed_by,
         reason=revision.reason,
         changed_at=revision.changed_at,
+        tz_version=revision.tz_version,
     )
 
 

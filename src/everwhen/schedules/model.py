@@ -131,6 +131,7 @@ class DueSchedule:
     skip_until: datetime | None
     skip_reason: str | None
     failures: int
+    tz_version: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +155,33 @@ class Revision:
     changed_by: str
     reason: str | None
     changed_at: datetime
+    tz_version: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stamp:
+    """Which release of the tz database a schedule was planned with; None: before releases were recorded."""
+
+    tenant_id: UUID
+    schedule_uid: UUID
+    tz_version: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RezonedRow:
+    """A schedule locked to be planned by another release of the tz database."""
+
+    tenant_id: UUID
+    schedule_uid: UUID
+    state: str
+    revision: int
+    spec: str
+    decided_until: datetime
+    next_at: datetime | None
+    skip_until: datetime | None
+    skip_reason: str | None
+    failures: int
+    tz_version: str | None
 
 
 @lru_cache(maxsize=PARSED_SPECS)

@@ -17,11 +17,13 @@ from everwhen.core import planning
 from everwhen.core.errors import TriggerError
 from everwhen.core.planning import Cursor, Plan
 from everwhen.core.reasons import Reason
+from everwhen.core.zones import ZoneSource
 from everwhen.errors import Conflict
 from everwhen.postgres.pool import Connection
 from everwhen.runs.planning import record_plans
 from everwhen.schedules import store
-from everwhen.schedules.model import CursorRow, DueSchedule, ScheduleState, Spec, parse_spec
+from everwhen.schedules.model import CursorRow, DueSchedule, ScheduleState, Spec, Stamp, parse_spec
+from everwhen.schedules.rezoning import rezone, version_of
 
 MOST_PUT_OFF: Final = timedelta(hours=1)
 MOST_INSTANTS_A_BATCH: Final = 5_000
@@ -45,14 +47,17 @@ class Planned:
     more: bool
 
 
-async def plan_due(conn: Connection, *, now: datetime, ahead: timedelta, batch: int) -> Planned:
+async def plan_due(
+    conn: Connection, *, now: datetime, ahead: timedelta, batch: int, zones: ZoneSource | None = None
+) -> Planned:
     """Plan the schedules whose next instant is due within `ahead`.
 
     They are planned for twice as long, so that one which fires every second is looked at once in `ahead`, not once a
-    second.
+    second. One that was planned with another release of the tz database is rezoned, and planned by the next call.
     """
-    look = _Look(now=now, horizon=now + ahead, until=now + 2 * ahead)
-    due = await store.lock_due(conn, horizon=look.horizon, limit=batch)
+    look = _Look(now=now, horizon=now + ahead, until=now + 2 * ahead, zones=zones)
+    locked = await store.lock_due(conn, horizon=look.horizon, limit=batch)
+    due = await _rezoned(conn, locked, look)
     specs = await _specs(conn, due) if due else {}
     plans: list[_Made] = []
     instants = 0
@@ -64,7 +69,12 @@ async def plan_due(conn: Connection, *, now: datetime, ahead: timedelta, batch: 
         if instants >= MOST_INSTANTS_A_BATCH:
             break
     runs = await _write_or_put_off(conn, plans, look)
-    more = len(due) == batch or instants >= MOST_INSTANTS_A_BATCH or any(made.plan.more for made in plans)
+    more = (
+        len(locked) == batch
+        or len(due) < len(locked)
+        or instants >= MOST_INSTANTS_A_BATCH
+        or any(made.plan.more for made in plans)
+    )
     return Planned(runs=runs, schedules=len(plans), more=more)
 
 
@@ -88,8 +98,8 @@ async def settle(conn: Connection, schedule: CursorRow, *, now: datetime) -> Non
     plan = planning.plan(cursor, now=now, until=now, policy=spec.catch_up, limit=limit)
     if plan.more:
         raise Conflict(_still_catching_up(schedule), code="schedule.catching_up")
-    await record_plans(conn, [(cursor, plan)], now=now)
-    await _advance(conn, [(cursor, plan)])
+    await record_plans(conn, [(cursor, plan)], now=now, tz_version=version_of(None))
+    await _advance(conn, [(cursor, plan)], version_of(None))
 
 
 def _is_readable(spec: str) -> bool:
@@ -113,6 +123,7 @@ class _Look:
     now: datetime
     horizon: datetime
     until: datetime
+    zones: ZoneSource | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +133,16 @@ class _Made:
     schedule: DueSchedule
     cursor: Cursor
     plan: Plan
+
+
+async def _rezoned(conn: Connection, due: Sequence[DueSchedule], look: _Look) -> Sequence[DueSchedule]:
+    version = version_of(look.zones)
+    stale = [each for each in due if each.tz_version != version]
+    if not stale:
+        return due
+    stamps = [Stamp(tenant_id=each.tenant_id, schedule_uid=each.schedule_uid, tz_version=None) for each in stale]
+    await rezone(conn, stamps, now=look.now, zones=look.zones)
+    return [each for each in due if each.tz_version == version]
 
 
 async def _specs(conn: Connection, due: Sequence[DueSchedule]) -> dict[UUID, str]:
@@ -135,7 +156,7 @@ async def _specs(conn: Connection, due: Sequence[DueSchedule]) -> dict[UUID, str
 
 async def _plan_or_put_off(conn: Connection, schedule: DueSchedule, text: str, look: _Look) -> _Made | None:
     try:
-        spec = parse_spec(text)
+        spec = parse_spec(text, look.zones)
         cursor = _cursor(schedule, spec)
         plan = planning.plan(cursor, now=look.now, until=look.until, policy=spec.catch_up)
         return _Made(schedule=schedule, cursor=cursor, plan=plan)
@@ -151,8 +172,8 @@ async def _write_or_put_off(conn: Connection, plans: Sequence[_Made], look: _Loo
     try:
         async with conn.transaction():
             pairs = [(made.cursor, made.plan) for made in plans]
-            runs = await record_plans(conn, pairs, now=look.now)
-            await _advance(conn, pairs)
+            runs = await record_plans(conn, pairs, now=look.now, tz_version=version_of(look.zones))
+            await _advance(conn, pairs, version_of(look.zones))
             return runs
     except UNWRITABLE as error:
         if len(plans) == 1:
@@ -174,7 +195,7 @@ async def _put_off(conn: Connection, schedule: DueSchedule, error: Exception, lo
     )
 
 
-async def _advance(conn: Connection, plans: Sequence[tuple[Cursor, Plan]]) -> None:
+async def _advance(conn: Connection, plans: Sequence[tuple[Cursor, Plan]], tz_version: str) -> None:
     await store.advance_watermarks(
         conn,
         tenant_ids=[cursor.tenant_id for cursor, _ in plans],
@@ -182,6 +203,7 @@ async def _advance(conn: Connection, plans: Sequence[tuple[Cursor, Plan]]) -> No
         old=[cursor.decided_until for cursor, _ in plans],
         new=[plan.decided_until for _, plan in plans],
         next=[plan.next_at for _, plan in plans],
+        tz_version=tz_version,
     )
 
 

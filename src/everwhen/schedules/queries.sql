@@ -11,14 +11,15 @@ returning uid;
 -- name: insert_revision
 -- What the schedule has become, with who changed it and why.
 insert into everwhen.schedule_revisions
-  (tenant_id, uid, revision, action, task, spec, input, priority, changed_by, reason, changed_at)
-select tenant_id, uid, revision, %(action)s, task, spec, input, priority, %(changed_by)s, %(reason)s, %(now)s
+  (tenant_id, uid, revision, action, task, spec, input, priority, changed_by, reason, changed_at, tz_version)
+select tenant_id, uid, revision, %(action)s, task, spec, input, priority, %(changed_by)s, %(reason)s, %(now)s,
+       %(tz_version)s
 from everwhen.schedules
 where tenant_id = %(tenant_id)s and uid = %(uid)s;
 
 -- name: insert_watermark
-insert into everwhen.watermarks (tenant_id, schedule_uid, decided_until, next_at)
-values (%(tenant_id)s, %(uid)s, %(decided_until)s, %(next_at)s);
+insert into everwhen.watermarks (tenant_id, schedule_uid, decided_until, next_at, tz_version)
+values (%(tenant_id)s, %(uid)s, %(decided_until)s, %(next_at)s, %(tz_version)s);
 
 -- name: get_schedule
 select s.uid, s.name, s.state, s.state_reason, s.revision, s.task, s.spec::text as spec, s.input::text as input,
@@ -37,7 +38,8 @@ order by s.name
 limit %(limit)s;
 
 -- name: list_revisions
-select revision, action, task, spec::text as spec, input::text as input, priority, changed_by, reason, changed_at
+select revision, action, task, spec::text as spec, input::text as input, priority, changed_by, reason, changed_at,
+       tz_version
 from everwhen.schedule_revisions
 where tenant_id = %(tenant_id)s and uid = %(uid)s and revision > %(after)s
 order by revision
@@ -69,13 +71,13 @@ where tenant_id = %(tenant_id)s and uid = %(uid)s and revision = %(revision)s;
 -- Only a change of the schedule itself may move it back, to what is already due: runs planned ahead are withdrawn with it.
 update everwhen.watermarks
 set decided_until = %(decided_until)s, next_at = %(next_at)s, skip_until = %(skip_until)s, skip_reason = %(skip_reason)s,
-    failures = 0, last_error = null
+    tz_version = %(tz_version)s, failures = 0, last_error = null
 where tenant_id = %(tenant_id)s and schedule_uid = %(uid)s;
 
 -- name: lock_due
 -- Schedules whose next instant comes within the planning horizon, over all tenants. SKIP LOCKED lets any number of
 -- schedulers share them; whoever holds the watermark row decides, and nobody else meanwhile.
-select tenant_id, schedule_uid, decided_until, skip_until, skip_reason, failures
+select tenant_id, schedule_uid, decided_until, skip_until, skip_reason, failures, tz_version
 from everwhen.watermarks
 where next_at <= %(horizon)s
 order by next_at
@@ -99,7 +101,7 @@ select next_at from everwhen.watermarks where next_at is not null order by next_
 update everwhen.watermarks w
 set decided_until = (%(new)s::timestamptz[])[array_position(%(uids)s::uuid[], w.schedule_uid)],
     next_at = (%(next)s::timestamptz[])[array_position(%(uids)s::uuid[], w.schedule_uid)],
-    failures = 0, last_error = null
+    tz_version = %(tz_version)s, failures = 0, last_error = null
 where w.tenant_id = any(%(tenant_ids)s::uuid[]) and w.schedule_uid = any(%(uids)s::uuid[])
   and w.decided_until = (%(old)s::timestamptz[])[array_position(%(uids)s::uuid[], w.schedule_uid)]
   and w.decided_until <= (%(new)s::timestamptz[])[array_position(%(uids)s::uuid[], w.schedule_uid)];
@@ -109,3 +111,28 @@ where w.tenant_id = any(%(tenant_ids)s::uuid[]) and w.schedule_uid = any(%(uids)
 update everwhen.watermarks
 set next_at = %(next_at)s, failures = failures + 1, last_error = %(error)s
 where tenant_id = %(tenant_id)s and schedule_uid = %(uid)s;
+
+-- name: page_watermarks
+-- One page of all watermarks, for the sweep after a new release of the tz database. It locks nothing.
+select tenant_id, schedule_uid, tz_version
+from everwhen.watermarks
+where (tenant_id, schedule_uid) > (%(after_tenant_id)s, %(after_uid)s)
+order by tenant_id, schedule_uid
+limit %(limit)s;
+
+-- name: lock_for_rezoning
+-- In the order of the key, like every batch that waits for locks; both rows at once, as a change of the schedule takes
+-- them, or the two could wait for each other.
+select w.tenant_id, w.schedule_uid, s.state, s.revision, s.spec::text as spec, w.decided_until, w.next_at, w.skip_until,
+       w.skip_reason, w.failures, w.tz_version
+from everwhen.schedules s
+join everwhen.watermarks w on w.tenant_id = s.tenant_id and w.schedule_uid = s.uid
+where w.tenant_id = any(%(tenant_ids)s::uuid[]) and w.schedule_uid = any(%(uids)s::uuid[])
+order by w.tenant_id, w.schedule_uid
+for no key update of w, s;
+
+-- name: stamp_release
+-- These schedules fire next as they did: only the release is noted.
+update everwhen.watermarks
+set tz_version = %(tz_version)s
+where tenant_id = any(%(tenant_ids)s::uuid[]) and schedule_uid = any(%(uids)s::uuid[]);

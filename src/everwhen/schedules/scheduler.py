@@ -11,13 +11,15 @@ nothing anew, since the watermark is the authority; one that steps forward plans
 the database's own clock says that it is due.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from everwhen.core.zones import ZoneSource
 from everwhen.postgres.pool import Database
 from everwhen.roles import Tick
 from everwhen.schedules import store
 from everwhen.schedules.planner import plan_due
+from everwhen.schedules.rezoning import Sweep, sweep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,14 +31,17 @@ class Scheduler:
     batch: int = 500
     name: str = "scheduler"
     interval: timedelta = timedelta(seconds=1)
+    zones: ZoneSource | None = None
+    rezoned: Sweep = field(default_factory=Sweep)
 
     async def tick(self, now: datetime) -> Tick:
-        """Plan one batch as of `now`."""
+        """Plan one batch as of `now`; after a new release of the tz database, look at a page of what it may move."""
+        sweeping = await sweep(self.database, self.rezoned, now=now, zones=self.zones)
         async with self.database.system() as conn:
-            planned = await plan_due(conn, now=now, ahead=self.ahead, batch=self.batch)
+            planned = await plan_due(conn, now=now, ahead=self.ahead, batch=self.batch, zones=self.zones)
             next_due = None if planned.more else await store.next_due(conn)
         next_at = None
         # What is due and was not taken is in another copy's hands: to look again at once would only get in its way.
         if next_due is not None and next_due > now + self.ahead:
             next_at = next_due - self.ahead
-        return Tick(done=planned.runs, more=planned.more, next_at=next_at)
+        return Tick(done=planned.runs, more=planned.more or sweeping, next_at=next_at)

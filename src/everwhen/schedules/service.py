@@ -24,7 +24,7 @@ from everwhen import clock
 from everwhen.core.errors import TriggerError
 from everwhen.core.reasons import Reason
 from everwhen.core.triggers import Occurrence, Timing, next_after, occurrences
-from everwhen.core.zones import FIRST_INSTANT, LAST_INSTANT
+from everwhen.core.zones import FIRST_INSTANT, LAST_INSTANT, tz_version
 from everwhen.errors import Conflict, InvalidInput, NotFound
 from everwhen.postgres.pool import Connection, Database
 from everwhen.runs import service as runs
@@ -79,7 +79,9 @@ async def create_schedule(db: Database, *, tenant_id: UUID, draft: ScheduleDraft
         if made is None:
             raise Conflict(f"A schedule named {draft.name} exists already.", code="schedule.exists")
         next_at = next_after(draft.spec.timing, now)
-        await store.insert_watermark(conn, tenant_id=tenant_id, uid=uid, decided_until=now, next_at=next_at)
+        await store.insert_watermark(
+            conn, tenant_id=tenant_id, uid=uid, decided_until=now, next_at=next_at, tz_version=tz_version()
+        )
         await _record(conn, tenant_id, uid, action=RevisionAction.CREATED, change=change)
         return await _read(conn, tenant_id, draft.name)
 
@@ -154,6 +156,7 @@ async def resume_schedule(db: Database, *, tenant_id: UUID, name: str, change: C
             next_at=next_after(_spec_of(cursor).timing, cursor.decided_until),
             skip_until=conn.now,
             skip_reason=Reason.SCHEDULE_PAUSED,
+            tz_version=tz_version(),
         )
         await _record(conn, tenant_id, cursor.uid, action=RevisionAction.RESUMED, change=change)
         return await _read(conn, tenant_id, name)
@@ -228,6 +231,7 @@ async def _decide_from_now(conn: Connection, cursor: CursorRow, spec: Spec | Non
         next_at=None if spec is None else next_after(spec.timing, conn.now),
         skip_until=None,
         skip_reason=None,
+        tz_version=tz_version(),
     )
 
 
@@ -251,6 +255,7 @@ async def _record(conn: Connection, tenant_id: UUID, uid: UUID, *, action: Revis
         action=action,
         changed_by=change.by,
         reason=change.reason,
+        tz_version=tz_version(),
         now=conn.now,
     )
 

@@ -9,7 +9,7 @@ from psycopg import AsyncConnection
 
 from everwhen.postgres.fetch import execute_count, fetch_all, fetch_optional
 from everwhen.postgres.sql import load
-from everwhen.schedules.model import CursorRow, DueSchedule, Revision, ScheduleRow, StoredSpec
+from everwhen.schedules.model import CursorRow, DueSchedule, Revision, RezonedRow, ScheduleRow, Stamp, StoredSpec
 
 _SQL = load("everwhen.schedules")
 
@@ -43,7 +43,15 @@ async def insert_schedule(
 
 
 async def insert_revision(
-    conn: Conn, *, tenant_id: UUID, uid: UUID, action: str, changed_by: str, reason: str | None, now: datetime
+    conn: Conn,
+    *,
+    tenant_id: UUID,
+    uid: UUID,
+    action: str,
+    changed_by: str,
+    reason: str | None,
+    tz_version: str,
+    now: datetime,
 ) -> int:
     """Record what the schedule has become."""
     params = {
@@ -52,16 +60,23 @@ async def insert_revision(
         "action": action,
         "changed_by": changed_by,
         "reason": reason,
+        "tz_version": tz_version,
         "now": now,
     }
     return await execute_count(conn, _SQL["insert_revision"], params)
 
 
 async def insert_watermark(
-    conn: Conn, *, tenant_id: UUID, uid: UUID, decided_until: datetime, next_at: datetime | None
+    conn: Conn, *, tenant_id: UUID, uid: UUID, decided_until: datetime, next_at: datetime | None, tz_version: str
 ) -> int:
     """Give a new schedule its cursor."""
-    params = {"tenant_id": tenant_id, "uid": uid, "decided_until": decided_until, "next_at": next_at}
+    params = {
+        "tenant_id": tenant_id,
+        "uid": uid,
+        "decided_until": decided_until,
+        "next_at": next_at,
+        "tz_version": tz_version,
+    }
     return await execute_count(conn, _SQL["insert_watermark"], params)
 
 
@@ -137,6 +152,7 @@ async def move_watermark(
     next_at: datetime | None,
     skip_until: datetime | None,
     skip_reason: str | None,
+    tz_version: str,
 ) -> int:
     """Set the cursor after a change of the schedule."""
     params = {
@@ -146,6 +162,7 @@ async def move_watermark(
         "next_at": next_at,
         "skip_until": skip_until,
         "skip_reason": skip_reason,
+        "tz_version": tz_version,
     }
     return await execute_count(conn, _SQL["move_watermark"], params)
 
@@ -173,6 +190,7 @@ async def advance_watermarks(
     old: Sequence[datetime],
     new: Sequence[datetime],
     next: Sequence[datetime | None],  # noqa: A002  # the statement's word
+    tz_version: str,
 ) -> int:
     """Move watermarks forward; return how many were still where the plan started."""
     params = {
@@ -181,6 +199,7 @@ async def advance_watermarks(
         "old": list(old),
         "new": list(new),
         "next": list(next),
+        "tz_version": tz_version,
     }
     return await execute_count(conn, _SQL["advance_watermarks"], params)
 
@@ -189,3 +208,21 @@ async def put_off(conn: Conn, *, tenant_id: UUID, uid: UUID, next_at: datetime, 
     """Put off a schedule that could not be planned, with the error."""
     params = {"tenant_id": tenant_id, "uid": uid, "next_at": next_at, "error": error}
     return await execute_count(conn, _SQL["put_off"], params)
+
+
+async def page_watermarks(conn: Conn, *, after_tenant_id: UUID, after_uid: UUID, limit: int) -> list[Stamp]:
+    """Return one page of all watermarks, by key."""
+    params = {"after_tenant_id": after_tenant_id, "after_uid": after_uid, "limit": limit}
+    return await fetch_all(conn, _SQL["page_watermarks"], params, Stamp)
+
+
+async def lock_for_rezoning(conn: Conn, *, tenant_ids: Sequence[UUID], uids: Sequence[UUID]) -> list[RezonedRow]:
+    """Lock schedules and their watermarks, in the order of the key."""
+    params = {"tenant_ids": list(tenant_ids), "uids": list(uids)}
+    return await fetch_all(conn, _SQL["lock_for_rezoning"], params, RezonedRow)
+
+
+async def stamp_release(conn: Conn, *, tenant_ids: Sequence[UUID], uids: Sequence[UUID], tz_version: str) -> int:
+    """Note that a release changes nothing of what these schedules have planned."""
+    params = {"tenant_ids": list(tenant_ids), "uids": list(uids), "tz_version": tz_version}
+    return await execute_count(conn, _SQL["stamp_release"], params)

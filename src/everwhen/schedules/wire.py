@@ -113,6 +113,7 @@ class RevisionOut(BaseModel):
     changed_by: str
     reason: str | None
     changed_at: Utc
+    tz_version: str | None = Field(description="The release of the tz database that it was made with.")
 
 
 class FireOut(BaseModel):
