@@ -176,7 +176,7 @@ with withdrawn as (
   using everwhen.runs r
   where w.tenant_id = %(tenant_id)s and r.tenant_id = w.tenant_id and r.run_id = w.run_id
     and r.schedule_uid = %(schedule_uid)s and r.source = 'schedule'
-    and r.run_id >= everwhen.first_run_id(%(now)s) and r.nominal_at > %(now)s and w.attempts = 0
+    and r.run_id >= everwhen.first_run_id(%(now)s) and r.nominal_at > %(now)s and r.due_at > %(now)s and w.attempts = 0
   returning w.tenant_id, w.run_id
 ), gone as (
   delete from everwhen.runs r using withdrawn w where r.tenant_id = w.tenant_id and r.run_id = w.run_id
@@ -185,13 +185,11 @@ insert into everwhen.events (tenant_id, run_id, at, kind, reason)
 select tenant_id, run_id, %(now)s, 'unplanned', %(reason)s from withdrawn;
 
 -- name: list_planned_ahead
--- What these schedules have planned beyond now, and nobody can have taken.
+-- What these schedules have decided beyond now, instant by instant.
 select r.schedule_uid, r.run_id
 from everwhen.runs r
 where r.tenant_id = any(%(tenant_ids)s::uuid[]) and r.schedule_uid = any(%(schedule_uids)s::uuid[])
-  and r.source = 'schedule' and r.run_id >= everwhen.first_run_id(%(now)s) and r.nominal_at > %(now)s
-  and exists (select from everwhen.waiting w
-              where w.tenant_id = r.tenant_id and w.run_id = r.run_id and w.attempts = 0);
+  and r.source = 'schedule' and r.run_id >= everwhen.first_run_id(%(now)s) and r.nominal_at > %(now)s;
 
 -- name: find_nominal
 -- The run of a schedule's instant whose due instant a flex window has moved: the ids of a range of time are one range.

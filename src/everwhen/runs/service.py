@@ -135,7 +135,7 @@ async def cancel_run(db: Database, *, tenant_id: UUID, ref: str, by: str, reason
 async def list_planned_ahead(
     conn: Connection, *, tenant_ids: Sequence[UUID], schedule_uids: Sequence[UUID], now: datetime
 ) -> dict[UUID, set[UUID]]:
-    """Return the ids of what schedules have planned beyond now and nobody can have taken, by schedule."""
+    """Return the ids of what schedules have decided beyond now, by schedule."""
     found: dict[UUID, set[UUID]] = {}
     for row in await store.list_planned_ahead(conn, tenant_ids=tenant_ids, schedule_uids=schedule_uids, now=now):
         found.setdefault(row.schedule_uid, set()).add(row.run_id)

@@ -246,7 +246,7 @@ async def list_events(conn: Conn, *, tenant_id: UUID, run_id: UUID, after: int, 
 async def list_planned_ahead(
     conn: Conn, *, tenant_ids: Sequence[UUID], schedule_uids: Sequence[UUID], now: datetime
 ) -> list[PlannedAhead]:
-    """Return what schedules have planned beyond now, and nobody can have taken."""
+    """Return what schedules have decided beyond now."""
     params = {"tenant_ids": list(tenant_ids), "schedule_uids": list(schedule_uids), "now": now}
     return await fetch_all(conn, _SQL["list_planned_ahead"], params, PlannedAhead)
 

@@ -33,7 +33,6 @@ from everwhen.core.errors import TriggerError
 from everwhen.core.planning import CatchUp, CatchUpPolicy, Cursor
 from everwhen.core.reasons import Reason
 from everwhen.core.trigger_json import instant_text
-from everwhen.core.triggers import next_after
 from everwhen.core.zones import ZoneSource, tz_version
 from everwhen.postgres.pool import Connection, Database
 from everwhen.runs import service as runs
@@ -121,8 +120,7 @@ async def _settled(
         return False
     try:
         spec = parse_spec(row.spec, zones)
-        following = next_after(spec.timing, row.decided_until)
-        ahead = _ids_ahead(row, spec, now=now)
+        ahead, following = _ahead(row, spec, now=now)
     except (TriggerError, LookupError, TypeError, ValueError) as error:
         await _tell(conn, row, now=now, error=error)
         return False
@@ -132,21 +130,23 @@ async def _settled(
     return True
 
 
-def _ids_ahead(row: RezonedRow, spec: Spec, *, now: datetime) -> set[UUID]:
-    """Return the runs that our release has between now and the watermark."""
-    if row.decided_until <= now:
-        return set()
-    cursor = Cursor(
+def _ahead(row: RezonedRow, spec: Spec, *, now: datetime) -> tuple[set[UUID], datetime | None]:
+    """Return what our release has between now and the watermark, and when the planner would look after that."""
+    cursor = _cursor(row, spec, decided_until=min(row.decided_until, now))
+    plan = planning.plan(cursor, now=now, until=row.decided_until, policy=_REPLAY, limit=planning.MOST_INSTANTS)
+    return {each.run_id for each in (*plan.runs, *plan.verdicts)}, plan.next_at
+
+
+def _cursor(row: RezonedRow, spec: Spec, *, decided_until: datetime) -> Cursor:
+    return Cursor(
         tenant_id=row.tenant_id,
         schedule_uid=row.schedule_uid,
         timing=spec.timing,
         flex=spec.flex,
-        decided_until=now,
+        decided_until=decided_until,
         skip_until=row.skip_until,
         skip_reason=None if row.skip_reason is None else Reason(row.skip_reason),
     )
-    plan = planning.plan(cursor, now=now, until=row.decided_until, policy=_REPLAY, limit=planning.MOST_INSTANTS)
-    return {run.run_id for run in plan.runs}
 
 
 async def _replan(conn: Connection, row: RezonedRow, spec: Spec, *, now: datetime, version: str) -> None:
@@ -154,7 +154,8 @@ async def _replan(conn: Connection, row: RezonedRow, spec: Spec, *, now: datetim
         conn, tenant_id=row.tenant_id, schedule_uid=row.schedule_uid, now=now, reason=Reason.SCHEDULE_REZONED
     )
     decided_until = min(row.decided_until, now)
-    next_at = next_after(spec.timing, decided_until)
+    cursor = _cursor(row, spec, decided_until=decided_until)
+    next_at = planning.plan(cursor, now=now, until=decided_until, policy=_REPLAY).next_at
     await store.set_state(
         conn,
         tenant_id=row.tenant_id,
