@@ -11,9 +11,11 @@ from everwhen.core.lifecycle import RunState
 from everwhen.dispatch import api as module
 from everwhen.dispatch.api import WorkerApi, WorkerLimits
 from everwhen.dispatch.lines import Lines
+from everwhen.dispatch.service import Dispatch
 from everwhen.http.app import create_app
 from everwhen.http.auth import Authenticator
 from everwhen.http.plane import ControlPlane
+from everwhen.postgres.pool import Database
 from everwhen.postgres.wakeups import Wakeups
 from everwhen.runs import service as runs
 from everwhen.tenants.service import find_tenant
@@ -36,16 +38,20 @@ RAW_NASTY = [
 ]  # fmt: skip
 
 
-@pytest.fixture
-def app(server, work_database, line):
-    wakeups = Wakeups(server.app(work_database))
+def app_on(database, conninfo):
+    dispatch = Dispatch(database, jitter=lambda: 0.0)
     worker = WorkerApi(
-        dispatch=line.dispatch,
-        lines=Lines(line.dispatch, wakeups),
+        dispatch=dispatch,
+        lines=Lines(dispatch, Wakeups(conninfo)),
         limits=WorkerLimits(lease_seconds=300.0, wait_seconds=0.0, body_bytes=BODY_BYTES),
     )
-    plane = ControlPlane(database=line.db, authenticator=Authenticator(SECRET), find_tenant=find_tenant)
+    plane = ControlPlane(database=database, authenticator=Authenticator(SECRET), find_tenant=find_tenant)
     return create_app(plane, routers=[], extra_routes=worker.routes())
+
+
+@pytest.fixture
+def app(server, work_database, line):
+    return app_on(line.db, server.app(work_database))
 
 
 @pytest.fixture
@@ -126,6 +132,18 @@ async def test_a_stale_report_says_why_it_is_refused(client, line):
     refused = answers[1].json()["results"][0]
     assert (refused["accepted"], refused["state"], refused["code"]) == (False, "succeeded", "lease.lost")
     assert refused["detail"]
+
+
+async def test_a_database_that_is_away_is_said_to_be_away_for_now(server, work_database, line):
+    away = await Database.open(server.app(work_database))
+    await away.close()
+    leases = {"worker": "w", "lease_seconds": 30, "leases": []}
+    bodies = {"claim": asking(), "heartbeat": leases, "complete": {"worker": "w", "reports": []}}
+    async with client_of(app_on(away, ""), token_of("worker", tenant_id=line.tenant.id)) as client:
+        answers = [await post(client, path, body) for path, body in bodies.items()]
+
+    assert [problem(answer) for answer in answers] == [(503, "database.unavailable", [])] * 3
+    assert all(answer.headers["retry-after"] for answer in answers)
 
 
 # Who ------------------------------------------------------------------------------------------------------------------

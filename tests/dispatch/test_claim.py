@@ -131,6 +131,20 @@ async def test_a_task_with_a_broken_policy_does_not_stop_its_line(line, retry):
     assert taken == {"report": 5, "broken": 1}
 
 
+async def test_a_claim_that_is_cancelled_is_granted_whole_or_not_at_all(line):
+    lined_up = await line.fill(60)
+    for milliseconds in range(12):
+        claiming = asyncio.create_task(line.claim(limit=5))
+        await asyncio.wait({claiming}, timeout=milliseconds / 1000)
+        claiming.cancel()
+        await asyncio.gather(claiming, return_exceptions=True)
+
+    leased = {run_id for (run_id,) in await line.rows("select run_id from everwhen.leases")}
+    waiting = {run_id for (run_id,) in await line.rows("select run_id from everwhen.waiting")}
+    assert len(leased) % 5 == 0
+    assert (leased | waiting, leased & waiting) == (set(lined_up), set())
+
+
 # Limits ---------------------------------------------------------------------------------------------------------------
 
 

@@ -191,6 +191,21 @@ async def test_the_same_report_from_many_sides_at_once_counts_once(line):
     assert [row[1:] for row in await waiting(line)] == [(1, 1)]
 
 
+async def test_a_batch_whose_request_is_cancelled_counts_whole_or_not_at_all(line):
+    await line.fill(60)
+    leases = await line.claim(limit=60)
+    for turn in range(12):
+        batch = [report_on(lease) for lease in leases[5 * turn : 5 * turn + 5]]
+        reporting = asyncio.create_task(line.complete(*batch))
+        await asyncio.wait({reporting}, timeout=turn / 1000)
+        reporting.cancel()
+        await asyncio.gather(reporting, return_exceptions=True)
+        answers = await line.complete(*batch)
+        assert answers in ([(True, "succeeded", None)] * 5, [(False, "succeeded", "lease.lost")] * 5)
+
+    assert await line.rows("select state, count(*) from everwhen.run_ends group by 1") == [("succeeded", 60)]
+
+
 async def test_batches_that_name_the_same_runs_in_other_orders_do_not_wait_for_each_other(line):
     await line.fill(40)
     leases = await line.claim(limit=40)

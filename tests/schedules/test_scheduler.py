@@ -48,23 +48,13 @@ async def rows(database, query, *parameters):
 
 async def wind_back(database, schedule, *, to):
     """Let the schedule have been decided until then, as if nobody had looked since."""
-    await rows(
-        database,
-        "update everwhen.watermarks set decided_until = %s, next_at = %s where schedule_uid = %s returning 1",
-        to,
-        to,
-        schedule.uid,
-    )
+    query = "update everwhen.watermarks set decided_until = %s, next_at = %s where schedule_uid = %s returning 1"
+    await rows(database, query, to, to, schedule.uid)
 
 
 async def watermark(database, schedule):
-    return (
-        await rows(
-            database,
-            "select decided_until, next_at, failures, last_error from everwhen.watermarks where schedule_uid = %s",
-            schedule.uid,
-        )
-    )[0]
+    query = "select decided_until, next_at, failures, last_error from everwhen.watermarks where schedule_uid = %s"
+    return (await rows(database, query, schedule.uid))[0]
 
 
 async def nominal_ats(database):
@@ -193,12 +183,8 @@ async def test_both_passes_of_a_repeated_hour_are_told_apart(database, tenant, s
 
 async def respec(database, schedule, data):
     """Put a spec there as a restore, or another version of the server, might leave it."""
-    await rows(
-        database,
-        "update everwhen.schedules set spec = %s::jsonb where uid = %s returning 1",
-        json.dumps(data),
-        schedule.uid,
-    )
+    query = "update everwhen.schedules set spec = %s::jsonb where uid = %s returning 1"
+    await rows(database, query, json.dumps(data), schedule.uid)
 
 
 async def change_catch_up(database, tenant, catch_up, *, name="nightly"):
