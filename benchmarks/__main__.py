@@ -12,6 +12,7 @@ import argparse
 import os
 import subprocess
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,6 +26,7 @@ def main() -> int:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small numbers")
+    parser.add_argument("--rounds", type=int, help="how often everything is measured")
     parser.add_argument("--only", default=",".join(suite.PARTS), help="parts, separated by commas")
     options = parser.parse_args()
     parts = {part.strip() for part in options.only.split(",")}
@@ -35,6 +37,7 @@ def main() -> int:
         for peer in suite.SETTINGS:
             python_for(peer)
     size = suite.QUICK if options.quick else suite.FULL
+    size = replace(size, rounds=options.rounds or size.rounds)
     whole = not options.quick and parts == set(suite.PARTS)
     records, about = _measure(size, parts)
     print("\n" + report.terminal(records) + "\n")

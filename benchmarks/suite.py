@@ -29,13 +29,13 @@ class Size:
 
 FULL = Size(
     rounds=2,
-    runs=40_000,
-    raw_runs=40_000,
+    runs=30_000,
+    raw_runs=30_000,
     schedules=20_000,
     lag_seconds=20,
     samples=100,
     peer_schedules=1_000,
-    jobs={"procrastinate": 3_000, "pgqueuer": 20_000, "oban": 6_000},
+    jobs={"procrastinate": 3_000, "pgqueuer": 15_000, "oban": 5_000},
 )
 QUICK = Size(
     rounds=1,
