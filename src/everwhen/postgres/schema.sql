@@ -29,7 +29,7 @@ begin
     execute format('create table everwhen.%I (like everwhen.%I including defaults including constraints)', child, parent);
     execute format('alter table everwhen.%I enable row level security, force row level security', child);
     execute format('alter table everwhen.%I attach partition everwhen.%I for values from (%L) to (%L)',
-                   parent, child, everwhen.first_run_id(monday), everwhen.first_run_id(monday + interval '7 days'));
+                   parent, child, everwhen.first_run_id(monday), everwhen.first_run_id(monday + interval '168 hours'));
   end loop;
   return true;
 end $$;

@@ -176,7 +176,7 @@ async def preview(db: Database, *, tenant_id: UUID, timing: Timing, count: int) 
     async with db.tenant(tenant_id) as conn:
         now = conn.now
     # A trigger may search centuries for its next fire: off the loop, so that nobody else waits for it.
-    return await asyncio.to_thread(_ahead, timing, after=now, count=count)
+    return await asyncio.to_thread(look_ahead, timing, after=now, count=count)
 
 
 def refuse_never(spec: Spec) -> None:
@@ -185,9 +185,10 @@ def refuse_never(spec: Spec) -> None:
         raise TriggerError("trigger.never", "this trigger never fires under its gap and fold policies", field="trigger")
 
 
-def _ahead(timing: Timing, *, after: datetime, count: int) -> list[Occurrence]:
+def look_ahead(timing: Timing, *, after: datetime, count: int, until: datetime = LAST_INSTANT) -> list[Occurrence]:
+    """Return the next `count` fires, with the instants in between that are skipped: what every preview shows."""
     found: list[Occurrence] = []
-    for occurrence in occurrences(timing, after=after, until=LAST_INSTANT, limit=count * SKIPS_BETWEEN_FIRES):
+    for occurrence in occurrences(timing, after=after, until=until, limit=count * SKIPS_BETWEEN_FIRES):
         found.append(occurrence)
         count -= occurrence.skipped is None
         if count == 0:
