@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from everwhen.core.retry import Jitter, RetryPolicy
+from everwhen.dispatch import store
 from everwhen.dispatch.model import DEADLINE_GRACE_SECONDS
 from everwhen.dispatch.reaper import Reaper
 from everwhen.runs import service as runs
@@ -148,6 +149,13 @@ async def test_two_reapers_at_once_share_and_never_meet(line, database):
 
     assert sum(done) + left.done == 120
     assert await line.rows("select count(*), count(distinct run_id) from everwhen.attempts") == [(120, 120)]
+
+
+async def test_what_another_copy_is_closing_is_passed_over(line, database, reaper):
+    _, over = await leased(line, 3)
+    async with database.system() as conn:
+        assert len(await store.lock_expired_leases(conn, now=over, limit=2)) == 2
+        assert (await reaper.tick(over)).done == 1
 
 
 async def test_a_tick_says_that_there_is_more(line, database):
