@@ -32,6 +32,8 @@ def measure_sdk(cluster: Cluster, *, apis: int, workers: int, runs: int, stale: 
         }
     )
     cluster.wait(lambda: _events(cluster) >= wanted, seconds=DRAIN_SECONDS, what=f"{runs} runs done")
+    # A sequence moves before its transaction commits: the last batch may be on its way.
+    cluster.wait(lambda: _ended(cluster) == runs, seconds=10, what="the last batch is committed")
     used = {"cpu_us": meter.micros_per(runs), "other_cores": meter.other_cores()}
     found = history(cluster) | used
     cluster.stop(*clients, *[process for process, _ in servers])
@@ -104,6 +106,10 @@ def table_bytes(cluster: Cluster) -> int:
         "select sum(pg_total_relation_size(oid))::bigint from pg_class"
         " where relnamespace = 'everwhen'::regnamespace and relkind = 'r'"
     )
+
+
+def _ended(cluster: Cluster) -> int:
+    return cluster.value("select count(*) from everwhen.run_ends")
 
 
 def _events(cluster: Cluster) -> int:
