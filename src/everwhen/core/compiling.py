@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Final, NamedTuple, assert_never
 
+from everwhen.core.business_days import BusinessDay
+from everwhen.core.calendar_use import Unbound
 from everwhen.core.cron_dialects import TIME_OF_DAY, Automatic
 from everwhen.core.rrule_syntax import Freq
 from everwhen.core.rules import CalendarRule
@@ -38,13 +40,15 @@ def automatic_of(trigger: Trigger) -> Automatic:
             return _RIDES_ON if rides_on else TIME_OF_DAY
         case AnyOf(triggers=triggers):
             return automatic_of(triggers[0])
-        case At() | CalendarRule():
+        case At() | CalendarRule() | BusinessDay():
             return TIME_OF_DAY
         case _:
             assert_never(trigger)
 
 
-def source_of(trigger: Trigger, zone: Zone, gap: GapPolicy | None, fold: FoldPolicy | None) -> Source:
+def source_of(  # noqa: PLR0911  # one for each kind
+    trigger: Trigger, zone: Zone, gap: GapPolicy | None, fold: FoldPolicy | None
+) -> Source:
     """Return the source of a trigger's events; a policy of None is automatic.
 
     Raises:
@@ -65,6 +69,8 @@ def source_of(trigger: Trigger, zone: Zone, gap: GapPolicy | None, fold: FoldPol
             return _recurrence(trigger, lambda pattern: Walk(pattern, zone, a_gap, a_fold))
         case CalendarRule(compiled=compiled):
             return Walk(compiled, zone, a_gap, a_fold)
+        case BusinessDay(pattern=pattern, calendar=calendar):
+            return Unbound((calendar,)) if pattern is None else Walk(pattern, zone, a_gap, a_fold)
         case AnyOf():
             return _any_of(trigger, zone, gap, fold)
         case _:

@@ -7,6 +7,7 @@ of now. Every instant that the trigger intends there gets exactly one answer:
     late by more than the grace (a misfire)              what the catch-up policy says: replay, coalesce or skip
     before `skip_until` (left behind by a pause)         skipped, with that reason
     a local time that does not exist, policy `skip`      skipped, calendar.dst_gap
+    a closed day of a calendar                           skipped, calendar.excluded; or moved, calendar.rolled
 
 Invariants
 
@@ -19,12 +20,15 @@ Invariants
    over for a later call, none of this call's can be the latest.
 
 With a flex window a run becomes due, and late, a little after its instant (see `flex`); which instants are looked at,
-and the watermark, are about nominal instants all the same.
+and the watermark, are about nominal instants all the same. So it is with what a calendar rolls. Its run's id is made of
+the nominal instant alone: a calendar that changes may move the run, but never make a second one. What rolls back is due
+before its nominal instant, and the plan reaches as far ahead as it must, deciding everything before it as well.
 
 The plan is written in one transaction with the watermark it started from as its guard. A crash before the commit leaves
 the watermark where it was; the same plan is made again, with the same run ids.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -37,7 +41,7 @@ from everwhen.core.flex import Flex, due_after
 from everwhen.core.ids import scheduled_run_id
 from everwhen.core.lifecycle import RunState
 from everwhen.core.reasons import Reason
-from everwhen.core.triggers import Occurrence, Timing, next_after, occurrences
+from everwhen.core.triggers import Occurrence, Timing, next_look, occurrences, reach
 
 MOST_INSTANTS: Final = 1_000
 """The most instants that one call answers."""
@@ -84,7 +88,8 @@ class Cursor:
 class IntendedRun:
     """One intended run, or one verdict on an instant that will not run (`state` is then terminal).
 
-    `due_at` is the nominal instant, or later within the schedule's flex window.
+    `due_at` is the nominal instant, or later within the schedule's flex window, or where a calendar rolled it. `detail`
+    is JSON text: which calendar excluded or rolled it, by which version.
     """
 
     run_id: UUID
@@ -93,6 +98,7 @@ class IntendedRun:
     utc_offset: timedelta
     state: RunState
     reason: Reason | None = None
+    detail: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +110,7 @@ class Span:
     instants: int
     verdict: RunState
     reason: Reason
+    detail: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +129,7 @@ class Plan:
 class _Answer:
     state: RunState
     reason: Reason | None
+    detail: str | None = None
 
 
 _RUN: Final = _Answer(RunState.PLANNED, None)
@@ -129,14 +137,17 @@ _RUN: Final = _Answer(RunState.PLANNED, None)
 
 def plan(cursor: Cursor, *, now: datetime, until: datetime, policy: CatchUp, limit: int = MOST_INSTANTS) -> Plan:
     """Answer every instant after the cursor's watermark up to and including `until`, at most `limit` of them."""
+    until = reach(cursor.timing, until)
     if until <= cursor.decided_until:
-        next_at = next_after(cursor.timing, cursor.decided_until)
+        next_at = next_look(cursor.timing, cursor.decided_until)
         return Plan(runs=(), verdicts=(), spans=(), decided_until=cursor.decided_until, next_at=next_at)
     found = occurrences(cursor.timing, after=cursor.decided_until, until=until, limit=limit)
     more = len(found) >= limit
     decided_until = found[-1].nominal_at if more else until
-    next_at = next_after(cursor.timing, decided_until)
+    next_at = next_look(cursor.timing, decided_until)
     dues = _dues(found, cursor, next_at)
+    if cursor.timing.calendars is not None:
+        dues = _dues_by_calendar(found, dues)
     answers = _answers(found, dues, cursor, now=now, policy=policy, more=more)
     runs = tuple(_intended(cursor, o, a, due) for o, a, due in zip(found, answers, dues, strict=True) if a is _RUN)
     verdicts, spans = _verdicts(cursor, found, answers)
@@ -159,10 +170,15 @@ def _dues(found: Sequence[Occurrence], cursor: Cursor, next_at: datetime | None)
     return [due_after(cursor.flex, cursor.schedule_uid, nominal_at=at, following=after) for at, after in pairs]
 
 
+def _dues_by_calendar(found: Sequence[Occurrence], dues: Sequence[datetime]) -> list[datetime]:
+    """Return when each occurrence becomes due; what a calendar has moved does not flex as well."""
+    return [due if o.mark is None else o.due_at for o, due in zip(found, dues, strict=True)]
+
+
 def _answers(  # what the answers follow from
     found: Sequence[Occurrence], dues: Sequence[datetime], cursor: Cursor, *, now: datetime, policy: CatchUp, more: bool
 ) -> list[_Answer]:
-    latest_due = None if more else max((o.nominal_at for o in found if _may_stand(o, cursor, now)), default=None)
+    latest_due = None if more else max((o.due_at for o in found if _may_stand(o, cursor, now)), default=None)
     late_before = now - policy.grace
     return [
         _answer(o, cursor, late=due < late_before, now=now, policy=policy, latest_due=latest_due)
@@ -172,7 +188,7 @@ def _answers(  # what the answers follow from
 
 def _may_stand(occurrence: Occurrence, cursor: Cursor, now: datetime) -> bool:
     left_behind = cursor.skip_until is not None and occurrence.nominal_at <= cursor.skip_until
-    return occurrence.nominal_at <= now and occurrence.skipped is None and not left_behind
+    return occurrence.due_at <= now and occurrence.skipped is None and not left_behind
 
 
 def _answer(
@@ -180,12 +196,17 @@ def _answer(
 ) -> _Answer:
     at = occurrence.nominal_at
     if occurrence.skipped is not None:
-        return _Answer(RunState.SKIPPED, occurrence.skipped)
+        return _not_intended(occurrence, occurrence.skipped)
     if cursor.skip_until is not None and at <= cursor.skip_until:
         return _Answer(RunState.SKIPPED, cursor.skip_reason or Reason.SCHEDULE_PAUSED)
     if not late:
         return _RUN
-    return _misfire(at, now=now, policy=policy, latest_due=latest_due)
+    return _misfire(occurrence.due_at, now=now, policy=policy, latest_due=latest_due)
+
+
+def _not_intended(occurrence: Occurrence, reason: Reason) -> _Answer:
+    state = RunState.COALESCED if reason is Reason.CALENDAR_ROLLED else RunState.SKIPPED
+    return _Answer(state, reason, _detail(occurrence))
 
 
 def _misfire(at: datetime, *, now: datetime, policy: CatchUp, latest_due: datetime | None) -> _Answer:
@@ -203,13 +224,24 @@ def _misfire(at: datetime, *, now: datetime, policy: CatchUp, latest_due: dateti
 def _intended(cursor: Cursor, occurrence: Occurrence, answer: _Answer, due_at: datetime) -> IntendedRun:
     at = occurrence.nominal_at
     return IntendedRun(
-        run_id=scheduled_run_id(cursor.tenant_id, cursor.schedule_uid, nominal_at=at, due_at=due_at),
+        run_id=scheduled_run_id(
+            cursor.tenant_id, cursor.schedule_uid, nominal_at=at, due_at=due_at if occurrence.mark is None else at
+        ),
         nominal_at=at,
         due_at=due_at,
         utc_offset=occurrence.local.utcoffset() or timedelta(0),
         state=answer.state,
         reason=answer.reason,
+        detail=None if occurrence.mark is None else _detail(occurrence),
     )
+
+
+def _detail(occurrence: Occurrence) -> str | None:
+    mark = occurrence.mark
+    if mark is None:
+        return None
+    label = {"label": mark.label} if mark.label else {}
+    return json.dumps({"calendar": mark.calendar, "version": mark.version} | label)
 
 
 def _verdicts(
@@ -224,10 +256,17 @@ def _verdicts(
         if len(group) < SPAN_FROM:
             verdicts += (_intended(cursor, each, answer, each.nominal_at) for each in group)
         else:
-            spans.append(_span(group, answer.state, answer.reason))
+            spans.append(_span(group, answer, answer.reason))
     return tuple(verdicts), tuple(spans)
 
 
-def _span(group: Sequence[Occurrence], verdict: RunState, reason: Reason) -> Span:
+def _span(group: Sequence[Occurrence], answer: _Answer, reason: Reason) -> Span:
     first, last = group[0].nominal_at, group[-1].nominal_at
-    return Span(first_at=first, last_at=last, instants=len(group), verdict=verdict, reason=reason)
+    return Span(
+        first_at=first,
+        last_at=last,
+        instants=len(group),
+        verdict=answer.state,
+        reason=reason,
+        detail=answer.detail,
+    )

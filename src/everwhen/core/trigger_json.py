@@ -5,14 +5,15 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, assert_never, cast
 
-from everwhen.core import interval, rules
+from everwhen.core import business_days, interval, rules
+from everwhen.core.business_days import BusinessDay
 from everwhen.core.errors import TriggerError, quoted
 from everwhen.core.rules import CalendarRule
 from everwhen.core.trigger_values import DEEPEST, MOST_TRIGGERS, AnyOf, At, Cron, Every, Rrule, Trigger, as_utc
 from everwhen.core.zones import FoldPolicy, GapPolicy
 
 LONGEST_SEED = 64
-KINDS = ("cron", "every", "at", "rrule", *rules.KINDS, "any_of")
+KINDS = ("cron", "every", "at", "rrule", *rules.KINDS, business_days.KIND, "any_of")
 
 _INSTANT = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}:[0-9]{2})?"
@@ -29,7 +30,7 @@ def parse_trigger(data: object) -> Trigger:
     return _parse(data, depth=0)
 
 
-def _parse(data: object, *, depth: int) -> Trigger:
+def _parse(data: object, *, depth: int) -> Trigger:  # noqa: PLR0911  # one for each kind
     if not isinstance(data, Mapping):
         raise TriggerError("trigger.type", "a trigger is an object with a kind", field="trigger")
     given = cast("Mapping[str, Any]", data)
@@ -47,6 +48,9 @@ def _parse(data: object, *, depth: int) -> Trigger:
         case "daily" | "weekly" | "monthly" | "yearly":
             refuse_unknown(given, rules.keys_of(kind))
             return rules.parse_rule(given)
+        case "business_day":
+            refuse_unknown(given, set(business_days.KEYS))
+            return business_days.parse_business_day(given)
         case "any_of":
             return _parse_any_of(given, depth=depth)
         case _:
@@ -55,7 +59,7 @@ def _parse(data: object, *, depth: int) -> Trigger:
             )
 
 
-def trigger_to_json(trigger: Trigger) -> dict[str, Any]:
+def trigger_to_json(trigger: Trigger) -> dict[str, Any]:  # noqa: PLR0911  # one for each kind
     """Return the trigger as JSON data that `parse_trigger` reads back to an equal value."""
     match trigger:
         case Cron(expr=expr, seconds=seconds, dialect=dialect, hash_seed=seed):
@@ -71,6 +75,8 @@ def trigger_to_json(trigger: Trigger) -> dict[str, Any]:
             return {"kind": "rrule", "rrule": rrule, **start}
         case CalendarRule():
             return rules.rule_to_json(trigger)
+        case BusinessDay():
+            return business_days.business_day_to_json(trigger)
         case AnyOf():
             return _any_of_to_json(trigger)
         case _:

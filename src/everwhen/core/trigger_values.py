@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from everwhen.core import interval
+from everwhen.core.business_days import BusinessDay
 from everwhen.core.cron import CompiledCron, compile_cron
 from everwhen.core.errors import TriggerError
 from everwhen.core.rrule import CompiledRule, compile_shared
@@ -133,7 +134,7 @@ class AnyOf:
             raise _any_of("max_runs", "max_runs needs a start, from which the runs are counted", "start")
 
 
-Trigger = Cron | Every | At | Rrule | CalendarRule | AnyOf
+Trigger = Cron | Every | At | Rrule | CalendarRule | BusinessDay | AnyOf
 
 
 def _extent(trigger: Trigger) -> tuple[int, int]:

@@ -6,10 +6,14 @@ core's time engine imports from here.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice, takewhile
 
+from everwhen.core.binding import bind_trigger, needed_names
+from everwhen.core.business_days import BusinessDay
+from everwhen.core.calendar_use import Book, CalendarUse, OnCalendars, Unbound
+from everwhen.core.calendars import Mark
 from everwhen.core.compiling import automatic_of, source_of
 from everwhen.core.errors import TriggerError
 from everwhen.core.reasons import Reason
@@ -23,6 +27,7 @@ from everwhen.core.zones import FoldPolicy, GapPolicy, Zone, ZoneSource, find_zo
 __all__ = [
     "AnyOf",
     "At",
+    "BusinessDay",
     "CalendarRule",
     "Cron",
     "Every",
@@ -33,13 +38,17 @@ __all__ = [
     "Timing",
     "Trigger",
     "TriggerError",
+    "bind",
+    "calendar_names",
     "fires",
     "next_after",
+    "next_look",
     "occurrences",
     "parse_fold",
     "parse_gap",
     "parse_instant",
     "parse_trigger",
+    "reach",
     "trigger_to_json",
 ]
 
@@ -55,6 +64,7 @@ class Occurrence:
         missing: the local times (naive) inside a gap that this instant stands for, in order, at most 60: those that
             were skipped, or, when it fires, those that were moved to it.
         repeated: whether the local time occurs twice, at two offsets.
+        mark: which calendar excluded or rolled it.
     """
 
     nominal_at: datetime
@@ -62,6 +72,13 @@ class Occurrence:
     skipped: Reason | None
     missing: tuple[datetime, ...]
     repeated: bool
+    mark: Mark | None = None
+
+    @property
+    def due_at(self) -> datetime:
+        """When it runs: at its own instant, unless a calendar has rolled it."""
+        rolled = self.skipped is None and self.mark is not None and self.mark.due_at is not None
+        return self.mark.due_at if rolled else self.nominal_at  # pyright: ignore[reportOptionalMemberAccess, reportReturnType]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +89,8 @@ class Timing:
     of a fold, nothing for a gap; so do recurrences and wall-clock steps below a day. Every other trigger stands for a
     time of day: the first pass, and the gap's end. The members of an `AnyOf` decide each for itself.
 
-    Zones come from the installed tz database, or from `zones`, another release of it.
+    Zones come from the installed tz database, or from `zones`, another release of it. Calendars, named by the trigger
+    or by `calendars`, come from the book that the timing is bound to; before that it answers no question (see `bind`).
 
     Raises:
         TriggerError: there is no such zone, or the bounds of an `AnyOf` cannot be calculated.
@@ -83,13 +101,25 @@ class Timing:
     gap: GapPolicy | None = None
     fold: FoldPolicy | None = None
     zones: ZoneSource | None = field(default=None, repr=False)
+    calendars: CalendarUse | None = None
+    book: Book | None = field(default=None, repr=False, compare=False)
     zone: Zone = field(init=False, repr=False, compare=False)
     source: Source = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         zone = find_zone(self.timezone) if self.zones is None else self.zones.find(self.timezone)
         object.__setattr__(self, "zone", zone)
-        object.__setattr__(self, "source", source_of(self.trigger, zone, self.gap, self.fold))
+        object.__setattr__(self, "source", self._source(zone))
+
+    def _source(self, zone: Zone) -> Source:
+        names = needed_names(self.trigger, self.calendars)
+        if not names:
+            return source_of(self.trigger, zone, self.gap, self.fold)
+        book = self.book or {}
+        if missing := tuple(name for name in names if name not in book):
+            return Unbound(missing)
+        source = source_of(bind_trigger(self.trigger, book), zone, self.gap, self.fold)
+        return source if self.calendars is None else OnCalendars(source, zone, self.calendars, book)
 
     @property
     def effective_gap(self) -> GapPolicy:
@@ -102,8 +132,21 @@ class Timing:
         return self.fold or automatic_of(self.trigger).fold
 
 
+def calendar_names(timing: Timing) -> tuple[str, ...]:
+    """Return the names of the calendars that a timing needs, each once."""
+    return needed_names(timing.trigger, timing.calendars)
+
+
+def bind(timing: Timing, book: Book) -> Timing:
+    """Return the timing with its calendars; one that needs none is returned as it is."""
+    return replace(timing, book=book) if calendar_names(timing) else timing
+
+
 def next_after(timing: Timing, instant: datetime) -> datetime | None:
-    """Return the first fire strictly after an aware instant, UTC; None when there is never one again."""
+    """Return the first fire strictly after an aware instant, UTC; None when there is never one again.
+
+    It is the nominal instant, even of one that a calendar has rolled.
+    """
     if instant.tzinfo is not UTC:
         instant = as_utc(instant, name="after")
     return timing.source.next_fire(instant)
@@ -129,6 +172,24 @@ def occurrences(timing: Timing, *, after: datetime, until: datetime, limit: int)
     return found
 
 
+def next_look(timing: Timing, after: datetime) -> datetime | None:
+    """Return when whoever has decided everything up to an instant has to look again; None: never.
+
+    With calendars that may be before the next fire, so that what they exclude is recorded soon, and before its nominal
+    instant, when it rolls back.
+    """
+    if after.tzinfo is not UTC:
+        after = as_utc(after, name="after")
+    source = timing.source
+    return source.next_look(after) if isinstance(source, OnCalendars) else source.next_fire(after)
+
+
+def reach(timing: Timing, until: datetime) -> datetime:
+    """Return the last nominal instant that calendars make due by `until`; `until`, unless something rolls back."""
+    source = timing.source
+    return source.reach(until) if isinstance(source, OnCalendars) else until
+
+
 def _occurrence(timing: Timing, event: Event) -> Occurrence:
     local = timing.zone.local(event.at)
     return Occurrence(
@@ -137,8 +198,11 @@ def _occurrence(timing: Timing, event: Event) -> Occurrence:
         skipped=None if event.fires else _reason(event),
         missing=event.missing,
         repeated=timing.zone.is_repeated(local),
+        mark=event.mark,
     )
 
 
 def _reason(event: Event) -> Reason:
+    if event.mark is not None:
+        return Reason.CALENDAR_EXCLUDED if event.mark.due_at is None else Reason.CALENDAR_ROLLED
     return Reason.CALENDAR_EXCLUDED if event.excluded else Reason.CALENDAR_DST_GAP

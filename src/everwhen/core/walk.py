@@ -21,6 +21,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import NamedTuple, Protocol
 
+from everwhen.core.calendars import Mark
 from everwhen.core.cron_dialects import GapHabit
 from everwhen.core.zones import FIRST_INSTANT, LAST_INSTANT, FoldPolicy, GapPolicy, Stretch, Transition, Zone, add
 
@@ -35,13 +36,15 @@ _CALENDAR_PERIOD = timedelta(days=146_097)
 class Event(NamedTuple):
     """A fire, or a skip, at an instant; `missing` are the non-existent wall times behind it (at most 60).
 
-    One that does not fire is `excluded` if it would have, but for an exclusion.
+    One that does not fire is `excluded` if it would have, but for an exclusion. `mark` says which calendar excluded or
+    rolled it.
     """
 
     at: datetime
     fires: bool
     missing: tuple[datetime, ...]
     excluded: bool = False
+    mark: Mark | None = None
 
 
 class Pattern(Protocol):
