@@ -1,6 +1,6 @@
 # Everwhen: every task of the project. Bare `make` lists them. Needs only Python >= 3.11 and make.
 .DEFAULT_GOAL := help
-.PHONY: help setup up test test-pg15 check format bench system db migration schema docs clean
+.PHONY: help setup up test test-pg15 check format conformance bench system db migration schema docs clean
 SHELL := /bin/bash
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
@@ -45,6 +45,9 @@ format: $(STAMP) ## Format and repair what the linter can
 
 system: $(STAMP) ## Real processes and faults: kill -9, storms, stale workers
 	@$(RUN)pytest -q -p no:xdist tests/system --timeout 300
+
+conformance: $(STAMP) ## Every zone, transition (2000-2040) and policy against an independent oracle (about 10 minutes)
+	@$(RUN)python -m tests.core.conformance
 
 bench: $(STAMP) ## Measure lag, cycles and planning beside peers and the raw-SQL limit
 	@UV_PROJECT_ENVIRONMENT=.venv $(BIN)/uv sync --quiet --frozen --inexact --extra local --group bench --python $(BIN)/python
