@@ -185,6 +185,24 @@ async def test_a_database_whose_clock_cannot_be_asked_is_away_too():
     assert (role.ticks, answers) == ([NOW], [])
 
 
+async def test_the_order_to_stop_ends_the_wait_for_a_database_that_does_not_answer():
+    role = Scripted([Tick()])
+    asked = asyncio.Event()
+
+    async def clock():
+        asked.set()
+        await asyncio.Event().wait()
+
+    running = asyncio.create_task(role.run(clock=clock))
+    async with asyncio.timeout(10):
+        await asked.wait()
+        role.stop.set()
+        await running
+
+    assert role.ticks == []
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
 async def test_the_order_to_stop_ends_the_pause_of_an_outage(monkeypatch):
     monkeypatch.setattr(roles, "FIRST_BACK_OFF", LONG)
     role = Scripted([psycopg.OperationalError("away")])

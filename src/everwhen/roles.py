@@ -78,7 +78,9 @@ async def run(role: Role, loop: Loop) -> None:
     back_off = FIRST_BACK_OFF
     while not loop.stop.is_set():
         try:
-            now = await loop.clock()
+            now = await _now(loop)
+            if now is None:
+                return
             tick = await role.tick(now)
         except OUTAGE as error:
             log.warning("role.database_away", role=role.name, error=str(error), retry_seconds=back_off.total_seconds())
@@ -88,6 +90,19 @@ async def run(role: Role, loop: Loop) -> None:
         back_off = FIRST_BACK_OFF
         if not tick.more:
             await _rest(role, loop, now=now, next_at=tick.next_at)
+
+
+async def _now(loop: Loop) -> datetime | None:
+    """Ask the clock; None when told to stop first: while the database is away, the question may wait for long."""
+    asked = asyncio.ensure_future(loop.clock())
+    stopped = asyncio.ensure_future(loop.stop.wait())
+    try:
+        await asyncio.wait({asked, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        return asked.result() if asked.done() else None
+    finally:
+        asked.cancel()
+        stopped.cancel()
+        await asyncio.gather(asked, stopped, return_exceptions=True)
 
 
 async def _rest(role: Role, loop: Loop, *, now: datetime, next_at: datetime | None) -> None:
