@@ -7,6 +7,7 @@ begun, roles end after their tick, the pools close. A second signal ends the pro
 
 import asyncio
 import contextlib
+import gc
 import signal
 import socket
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
@@ -139,6 +140,7 @@ async def serve(settings: Settings, conninfo: str, *, on_started: OnStarted | No
             if name != "api":
                 tasks.create_task(_run_role(make_role(name, services), services, stop))
         companion = tasks.create_task(on_started(services, url)) if on_started else None
+        _spare_the_collector()
         log.info("server.started", url=url, roles=list(settings.roles))
         await stop.wait()
         if companion is not None:
@@ -176,6 +178,16 @@ async def _run_role(role: Role, services: Services, stop: asyncio.Event) -> None
                 return conn.now
 
         await roles.run(role, Loop(clock=database_clock, wait_for_wakeup=wait_for_wakeup, stop=stop))
+
+
+def _spare_the_collector() -> None:
+    """Look for garbage cycles less often, and never among what lives as long as the process.
+
+    A batch makes thousands of objects that no cycle holds; with the defaults the search was a third of the API's CPU.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 def role_topic(name: str) -> str:

@@ -79,6 +79,8 @@ async def watched(server: TestServer, database: str, role: str) -> Watched:
         "set auto_explain.log_buffers = on",
         "set auto_explain.log_format = 'json'",
         "set plan_cache_mode = 'force_generic_plan'",
+        "set enable_hashjoin = off",
+        "set enable_mergejoin = off",
         "set enable_seqscan = off",
         f"set everwhen.tenant = '{TENANT}'",
         f"set role {role}",

@@ -216,6 +216,8 @@ def session_conninfo(conninfo: str, *, role: Role, limits: PoolLimits) -> str:
         # so that no statistics can turn them (dispatch/queries.sql); no table is walked through for want of rows.
         "plan_cache_mode": "force_generic_plan",
         "enable_seqscan": "off",
+        "enable_hashjoin": "off",
+        "enable_mergejoin": "off",
     }
     options = [
         *(f"-c {name}={value}" for name, value in ours.items()),
