@@ -374,13 +374,13 @@ class Looks:
         from everwhen.core import days
 
         self.count = 0
-        counted = days.Days._year
+        counted = days.Days._make
 
         def look(days_, year):
             self.count += 1
             return counted(days_, year)
 
-        monkeypatch.setattr(days.Days, "_year", look)
+        monkeypatch.setattr(days.Days, "_make", look)
 
 
 HEAVY = [
@@ -392,6 +392,8 @@ HEAVY = [
     "FREQ=SECONDLY;COUNT=999999999",
     "FREQ=DAILY;BYMONTH=1;COUNT=999999999",
     "FREQ=MONTHLY;BYDAY=5MO;COUNT=900000",
+    "FREQ=MONTHLY;INTERVAL=604800",
+    "FREQ=WEEKLY;INTERVAL=999999999",
     "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=29;INTERVAL=399",
     "FREQ=DAILY;INTERVAL=97;BYMONTH=2;BYMONTHDAY=29",
     "FREQ=MONTHLY;INTERVAL=90;BYDAY=-1TU,3MO;BYSETPOS=-20",

@@ -30,6 +30,7 @@ from everwhen.core.triggers import (
     trigger_to_json,
 )
 
+HOURLY = {"kind": "every", "every": "PT1H"}
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Antarctica/Troll", "Africa/Cairo")
 POLICIES = [(gap, fold) for gap in (None, *GapPolicy) for fold in (None, *FoldPolicy)]
 SIMPLE = [
@@ -257,6 +258,11 @@ def test_skips_of_several_members_in_one_gap_are_one_occurrence():
             {"triggers": [{"kind": "at", "at": "2027-01-01T00:00Z"}] * 32, "except": [{"kind": "moon"}]},
             "kind.unknown",
             "except/0/kind",
+        ),
+        (
+            {"triggers": [{"kind": "any_of", "triggers": [HOURLY], "except": [HOURLY]}]},
+            "any_of.except",
+            "except",
         ),
         ({"triggers": [{"kind": "every", "every": "PT1H"}], "start": "soon"}, "instant.syntax", "start"),
         ({"triggers": [{"kind": "every", "every": "PT1H"}], "max_runs": 3}, "any_of.max_runs", "start"),

@@ -57,10 +57,10 @@ class Days:
         year, index = _place(max(day, 1))
         mask = self._year(year) >> index << index
         while not mask:
-            year += 1
+            year = self._next_year(year)
             if year > LAST_YEAR:
                 return None
-            mask = self._year(year)
+            mask = self._make(year)
         return date(year, 1, 1).toordinal() + (mask & -mask).bit_length() - 1
 
     def nth(self, day: int, n: int) -> int | None:
@@ -70,10 +70,10 @@ class Days:
         year, index = _place(day)
         mask = self._year(year) >> index << index
         while (size := mask.bit_count()) <= n:
-            n, year = n - size, year + 1
+            n, year = n - size, self._next_year(year)
             if year > LAST_YEAR:
                 return None
-            mask = self._year(year)
+            mask = self._make(year)
         return date(year, 1, 1).toordinal() + bits(mask)[n]
 
     def between(self, first: int, length: int) -> int:
@@ -99,6 +99,29 @@ class Days:
         if mask is None:
             mask = self._kinds[kind] = _mask(self._rule, kind)
         return mask & self._turn(year) if mask and self._interval > 1 else mask
+
+    def _next_year(self, year: int) -> int:
+        """Return the next year in which there is a turn at all; a far one only if the interval is long."""
+        interval, first = self._interval, self._first
+        if interval == 1:
+            return year + 1
+        match self._rule.freq:
+            case Freq.YEARLY:
+                return year + 1 + (first.year - year - 1) % interval
+            case Freq.MONTHLY:
+                january = (year + 1) * 12
+                return (january + (first.year * 12 + first.month - 1 - january) % interval) // 12
+            case _:
+                return self._next_year_of_days(year)
+
+    def _next_year_of_days(self, year: int) -> int:
+        last, first, step, width = date(year, 12, 31).toordinal(), self._first.toordinal(), self._interval, 1
+        if self._rule.freq is Freq.WEEKLY:
+            first -= (self._first.weekday() - self._rule.week_start) % 7
+            step, width = 7 * step, 7
+        passed = (last - first) % step
+        day = last + (1 if passed < width - 1 else step - passed)
+        return date.fromordinal(day).year if day <= LAST_DAY else LAST_YEAR + 1
 
     def _turn(self, year: int) -> int:
         """Return the days of a year that lie in a period whose turn it is."""

@@ -29,7 +29,7 @@ from everwhen.core.days import LAST_DAY, Days, bits
 from everwhen.core.errors import TriggerError
 from everwhen.core.rrule_syntax import Freq, Rule
 
-MOST_STEPS: Final = 5_000
+MOST_STEPS: Final = 2_000
 MOST_PERIODS: Final = 2_000
 MOST_WALKED: Final = 2_000
 

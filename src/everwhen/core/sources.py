@@ -8,7 +8,8 @@ sources keeps that, so an instant stays an identity:
 * `Except`: a fire at an instant at which the exclusion fires too becomes a skip that says so.
 * `Between`: nothing before a first and after a last instant; both count.
 
-Looking for the next fire past excluded ones is bounded: after `MOST_EXCLUDED` in a row it gives up with an error.
+Looking for the next fire past excluded ones is bounded: after `MOST_EXCLUDED` in a row, or `FEW_EXCLUDED` that take
+decades, it gives up with an error.
 """
 
 from bisect import bisect_right
@@ -23,9 +24,11 @@ from everwhen.core.errors import TriggerError
 from everwhen.core.walk import MISSING_LIMIT, Event
 from everwhen.core.zones import add
 
-MOST_EXCLUDED: Final = 10_000
+MOST_EXCLUDED: Final = 3_000
+FEW_EXCLUDED: Final = 100
 MOST_COUNTED: Final = 1_000
 
+_LONG: Final = timedelta(days=20 * 365)
 _TICK: Final = timedelta(microseconds=1)
 
 
@@ -112,19 +115,15 @@ class Except(NamedTuple):
     def next_fire(self, after: datetime) -> datetime | None:
         """See `Source`; raises TriggerError when too many in a row are excluded."""
         barred = self.excluded.next_fire(after)
-        for fire in islice(self.base.fires(after), MOST_EXCLUDED):
+        begin = after
+        for number, fire in enumerate(self.base.fires(after)):
+            if number >= MOST_EXCLUDED or (number >= FEW_EXCLUDED and fire - begin > _LONG):
+                raise _too_much_excluded()
             if barred is not None and barred < fire:
                 barred = self.excluded.next_fire(fire - _TICK)
             if barred != fire:
                 return fire
-            after = fire
-        if self.base.next_fire(after) is None:
-            return None
-        raise TriggerError(
-            "trigger.except.work",
-            f"more than {MOST_EXCLUDED} instants in a row are excluded; restrict the trigger itself instead",
-            field="except",
-        )
+        return None
 
     def fires(self, after: datetime) -> Iterator[datetime]:
         """See `Source`; raises as `next_fire` does."""
@@ -194,6 +193,14 @@ def nth_fire(source: Source, n: int, *, first: datetime) -> datetime | None:
             field="max_runs",
         )
     return next(islice(source.fires(before), n - 1, None), None)
+
+
+def _too_much_excluded() -> TriggerError:
+    return TriggerError(
+        "trigger.except.work",
+        f"{MOST_EXCLUDED} instants in a row are excluded, or {FEW_EXCLUDED} over decades; restrict the trigger itself",
+        field="except",
+    )
 
 
 def _one(together: tuple[Event, ...]) -> Event:

@@ -128,6 +128,8 @@ class AnyOf:
         depth, size = _extent(self)
         if depth > DEEPEST or size > MOST_TRIGGERS:
             raise _any_of("size", f"at most {MOST_TRIGGERS} triggers, {DEEPEST} levels deep", "triggers")
+        if any(_excepts(member) for member in (*self.triggers, *self.exceptions)):
+            raise _any_of("except", "only the outermost any_of has exceptions", "except")
         if self.max_runs is not None and (self.max_runs < 1 or self.max_runs > MOST_RUNS):
             raise _any_of("max_runs", f"max_runs is a whole number from 1 to {MOST_RUNS}", "max_runs")
         if self.max_runs is not None and self.start is None:
@@ -143,6 +145,11 @@ def _extent(trigger: Trigger) -> tuple[int, int]:
         return 0, 1
     inner = [_extent(member) for member in (*trigger.triggers, *trigger.exceptions)]
     return 1 + max(depth for depth, _ in inner), sum(size for _, size in inner)
+
+
+def _excepts(trigger: Trigger) -> bool:
+    # Looking past the excluded ones within looking past the excluded ones would multiply.
+    return isinstance(trigger, AnyOf) and (bool(trigger.exceptions) or any(map(_excepts, trigger.triggers)))
 
 
 def _any_of(kind: str, message: str, name: str) -> TriggerError:
