@@ -13,13 +13,14 @@ from everwhen.http.auth import Authenticator, Role, mint_token
 from everwhen.http.plane import ControlPlane, OnReady
 from everwhen.postgres.pool import Database
 from everwhen.runs.api import router as runs_router
+from everwhen.schedules.ahead_api import router as ahead_router
 from everwhen.schedules.api import router as schedules_router
 from everwhen.tasks.api import router as tasks_router
 from everwhen.tenants.api import router as tenants_router
 from everwhen.tenants.service import find_tenant
 
 SECRET = "a-secret-of-tests-that-is-long-enough-for-sha256"
-ROUTERS = (tenants_router, tasks_router, schedules_router, runs_router)
+ROUTERS = (tenants_router, tasks_router, schedules_router, ahead_router, runs_router)
 
 
 def token_of(

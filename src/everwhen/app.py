@@ -37,6 +37,7 @@ from everwhen.postgres.pool import Connection, Database, PoolLimits
 from everwhen.postgres.wakeups import Wakeups, notify, queue_topic
 from everwhen.roles import Loop, Role
 from everwhen.runs import api as runs_api
+from everwhen.schedules import ahead_api
 from everwhen.schedules import api as schedules_api
 from everwhen.schedules.scheduler import Scheduler
 from everwhen.tasks import api as tasks_api
@@ -110,7 +111,7 @@ def make_app(services: Services) -> FastAPI:
             body_bytes=BODY_FACTOR * settings.body_bytes_max,
         ),
     )
-    features = (tenants_api, tasks_api, schedules_api, runs_api)
+    features = (tenants_api, tasks_api, schedules_api, ahead_api, runs_api)
     return create_app(plane, routers=[feature.router for feature in features], extra_routes=worker.routes())
 
 

@@ -25,6 +25,7 @@ SCHEDULE = {
     "gap": None,
     "fold": None,
     "catch_up": {"policy": "coalesce", "grace_seconds": 60, "window_seconds": None},
+    "flex": {"mode": "smooth", "window_seconds": 600, "offset_seconds": None},
 }
 DEFINITION = {**SCHEDULE, "task": "report", "input": {}, "priority": None}
 TASK = {

@@ -37,6 +37,9 @@ BODIES = {
     "list_revisions": None,
     "preview_schedule": None,
     "preview_timing": {"trigger": CRON},
+    "forecast_tenant": None,
+    "draw_forecast": None,
+    "smooth_schedules": None,
     "list_runs": None,
     "get_run": None,
     "list_events": None,
@@ -52,8 +55,11 @@ BODIES = {
     "delete_schedule": None,
 }
 # These name nothing that exists already, so B may do them on its own path with any name.
-NAMELESS = {"get_tenant", "list_tasks", "list_schedules", "preview_timing", "list_runs", "create_task"}
-PLATFORM = {"create_tenant", "list_tenants", "live", "ready"}
+NAMELESS = {
+    "get_tenant", "list_tasks", "list_schedules", "preview_timing", "list_runs", "create_task", "forecast_tenant",
+    "draw_forecast", "smooth_schedules",
+}  # fmt: skip
+PLATFORM = {"create_tenant", "list_tenants", "forecast_all", "live", "ready"}
 
 
 @dataclass(frozen=True)
@@ -220,7 +226,8 @@ ALLOWED = {
     "platform": set(),
 }
 NEEDS = {"operate": {"pause_schedule", "resume_schedule", "request_run", "cancel_run"},
-         "edit": {"create_task", "update_task", "create_schedule", "update_schedule", "delete_schedule"}}  # fmt: skip
+         "edit": {"create_task", "update_task", "create_schedule", "update_schedule", "delete_schedule",
+                  "smooth_schedules"}}  # fmt: skip
 
 
 @pytest.mark.parametrize("role", ALLOWED)

@@ -15,6 +15,7 @@ COMMANDS: Final = {
     "db": "everwhen.cli.server:db",
     "doctor": "everwhen.cli.doctor:doctor",
     "explain-trigger": "everwhen.cli.explain:explain_trigger",
+    "forecast": "everwhen.cli.forecast:forecast",
     "import": "everwhen.cli.imports:import_group",
     "migrate": "everwhen.cli.server:migrate",
     "next": "everwhen.cli.next:next_command",

@@ -87,7 +87,7 @@ class Api:
         answer = self.send(method, path, body=body, headers=headers, params=params)
         if answer.is_success:
             return answer.json() if answer.content else None
-        raise _failure(answer)
+        raise failure_of(answer)
 
     def send(
         self,
@@ -186,7 +186,8 @@ def one_line_failures(output: str) -> Generator[None]:
         sys.exit(INTERRUPTED)
 
 
-def _failure(answer: httpx2.Response) -> CallFailed:
+def failure_of(answer: httpx2.Response) -> CallFailed:
+    """Return what an unsuccessful answer means."""
     try:
         problem = answer.json()
     except ValueError:

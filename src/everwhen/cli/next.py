@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 @click.option("--dialect", help="How the expression is read: vixie, vixie-ext, quartz, spring, eventbridge, … [vixie]")
 @click.option("--preset", help="Do as another scheduler does, such as airflow; `everwhen presets` shows them.")
 @click.option("--hash-seed", default="", help="What an H in the expression is drawn from, such as a schedule's uid.")
+@click.option("--ahead", is_flag=True, help="Also how often a year, and which clock changes of two years touch it.")
 @click.option("--batch", is_flag=True, help="Answer one JSON question per line of standard input.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print.")
 def next_command(expr: str | None, *, batch: bool, **options: Any) -> None:
@@ -51,22 +52,36 @@ def _answer_lines() -> None:
         click.echo(line)
 
 
-def _show(expr: str, *, timezone: str, after: str | None, count: int, output: str, **options: Any) -> None:
+def _show(  # what was asked for
+    expr: str, *, timezone: str, after: str | None, count: int, output: str, ahead: bool, **options: Any
+) -> None:
     from everwhen.core.errors import TriggerError
 
     try:
         timing = _timing(expr, timezone, **options)
-        found = _occurrences(timing, _start(after, timing), count)
+        start = _start(after, timing)
+        found = _occurrences(timing, start, count)
     except TriggerError as error:
         raise click.UsageError(f"{error.field}: {error.message} ({error.code})") from None
     if output == "json":
-        click.echo(json.dumps([_as_json(occurrence) for occurrence in found], indent=2))
+        items = [_as_json(occurrence) for occurrence in found]
+        click.echo(json.dumps({"items": items, **_ahead_json(timing, start)} if ahead else items, indent=2))
         return
     click.echo(f"{expr}  {timezone}  gap {timing.effective_gap}, fold {timing.effective_fold}")
     for occurrence in found:
         click.echo(_as_line(occurrence))
     if sum(occurrence.skipped is None for occurrence in found) < count:
         click.echo("never again")
+    if ahead:
+        from everwhen.cli.next_ahead import as_lines
+
+        click.echo("\n".join(as_lines(timing, start)))
+
+
+def _ahead_json(timing: Timing, start: datetime) -> dict[str, Any]:
+    from everwhen.cli.next_ahead import as_json
+
+    return as_json(timing, start)
 
 
 def _timing(

@@ -43,6 +43,10 @@ FIRE_COLUMNS: Final[Columns] = {
 }
 
 
+MOVE_COLUMNS: Final[Columns] = {"KIND": "kind", "FROM": "old_local", "TO": "new_local"}
+OFFSET_COLUMNS: Final[Columns] = {"SCHEDULE": "schedule", "BEFORE": "before_seconds", "AFTER": "after_seconds"}
+
+
 @click.group(short_help="Define, pause, resume and preview schedules.")
 def schedule() -> None:
     """Define schedules: a trigger, its policies, and the task that becomes due."""
@@ -74,6 +78,13 @@ def _policies(function: Callable[..., None]) -> Callable[..., None]:
             click.option("--catch-up", type=click.Choice(["coalesce", "replay", "skip"]), help="For missed instants."),
             click.option("--grace-seconds", type=float, help="Late by no more than this runs in any case."),
             click.option("--window-seconds", type=float, help="Late by more than this never runs."),
+            click.option(
+                "--flex",
+                "flex_mode",
+                type=click.Choice(["none", "fixed", "hash", "smooth"]),
+                help="Where in its window a run becomes due.",
+            ),
+            click.option("--flex-seconds", type=click.IntRange(1, 86_400), help="How far it may be put off."),
             click.option("--input", "input_text", metavar="JSON", help="The runs' input; @FILE reads it from a file."),
             click.option("--priority", type=click.IntRange(0, 9), help="9 goes first, 0 last. [default: the task's]"),
         )
@@ -100,12 +111,18 @@ def create(*, api: Api, output: str, name: str, **options: Any) -> None:
 @click.argument("name")
 @click.option("--task", help="What becomes due.")
 @click.option("--reason", help="Why; kept with the revision.")
+@click.option("--dry-run", is_flag=True, help="Say which fires it would add, remove and move, and change nothing.")
+@click.option("--days", type=click.IntRange(1, 3660), default=30, show_default=True, help="With --dry-run: how far.")
 @_timing
 @_policies
 @with_api
-def update(*, api: Api, output: str, name: str, **options: Any) -> None:
+def update(*, api: Api, output: str, name: str, dry_run: bool, days: int, **options: Any) -> None:
     """Make the next revision; what is not named stays (--catch-up and its seconds go together)."""
     path = api.tenant_path("schedules", name)
+    if dry_run:
+        found = api.call("PATCH", path, body=_body(**options), dry_run=True, days=days)
+        _show_plan(found, output)
+        return
     show_one(api.call("PATCH", path, body=_body(**options)), kind="ScheduleList", output=output)
 
 
@@ -123,6 +140,31 @@ def list_command(*, api: Api, output: str, **paging: Any) -> None:
 def get(*, api: Api, output: str, name: str) -> None:
     """Show one schedule."""
     show_one(api.call("GET", api.tenant_path("schedules", name)), kind="ScheduleList", output=output)
+
+
+def _show_plan(found: dict[str, Any], output: str) -> None:
+    if output != "table":
+        show_list([found], kind="ChangePlanList", output="json" if output == "name" else output, columns={})
+        return
+    show_list(found["moves"], kind="MoveList", output=output, columns=MOVE_COLUMNS)
+    totals = ", ".join(f"{found[kind]} {kind}" for kind in ("moved", "added", "removed", "unchanged"))
+    click.echo(f"until {found['until']}: {totals}; {len(found['withdrawn'])} planned runs would be withdrawn", err=True)
+
+
+@schedule.command("smooth")
+@click.option("--dry-run", is_flag=True, help="Say what it would do, and change nothing.")
+@click.option("--hours", type=click.IntRange(1, 168), default=24, show_default=True, help="The hours to smooth over.")
+@with_api
+def smooth(*, api: Api, output: str, dry_run: bool, hours: int) -> None:
+    """Give the schedules whose flex is smooth their offsets, so that the busiest minute is less busy."""
+    path = api.tenant_path("forecast", "smooth")
+    found = api.call("POST", path, dry_run=dry_run, hours=hours)
+    show_list(found["changed"], kind="OffsetList", output=output, columns=OFFSET_COLUMNS, name="schedule")
+    done = "would go" if dry_run else "goes"
+    more = f"; {found['more']} more schedules: run it again" if found["more"] else ""
+    click.echo(
+        f"the busiest minute {done} from {found['before']['due']} to {found['after']['due']} runs{more}", err=True
+    )
 
 
 @schedule.command("pause")
@@ -200,8 +242,17 @@ def _body(*, input_text: str | None = None, catch_up: str | None = None, **optio
         window_seconds=options.pop("window_seconds", None),
     )
     trigger = _trigger(**{name: options.pop(name) for name in ("cron", "seconds", "every", "at")})
-    body = given(**options, trigger=trigger, catch_up=policy or None)
+    flex = _flex(options.pop("flex_mode", None), options.pop("flex_seconds", None))
+    body = given(**options, trigger=trigger, catch_up=policy or None) | flex
     return body | ({} if input_text is None else {"input": json_option(input_text, option="--input")})
+
+
+def _flex(mode: str | None, seconds: int | None) -> dict[str, Any]:
+    if mode == "none":
+        return {"flex": None}
+    if (mode is None) != (seconds is None):
+        raise click.UsageError("--flex and --flex-seconds go together")
+    return {} if mode is None else {"flex": {"mode": mode, "window_seconds": seconds}}
 
 
 def _trigger(*, cron: str | None, seconds: bool, every: str | None, at: str | None) -> dict[str, Any] | None:

@@ -3,16 +3,22 @@
 # ruff: noqa: FAST003  # the tenant in the path is read by the dependency that grants access
 
 import json
+from datetime import datetime
 from typing import Annotated, Any
+from uuid import UUID
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
+from everwhen.core.ahead import Touch
+from everwhen.core.flex import Flex
 from everwhen.core.reasons import Reason
 from everwhen.core.triggers import Occurrence, Timing
+from everwhen.core.zones import tz_version
 from everwhen.http.access import NAME_PATTERN, Access, Editor, Operator, Reader
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_cursor, read_number
-from everwhen.schedules import service
+from everwhen.schedules import looking_ahead, service
+from everwhen.schedules.ahead_api import DEFAULT_DAYS, ChangePlanOut, Days, DryRun, try_change
 from everwhen.schedules.model import Revision, RevisionAction, Schedule, ScheduleDraft, Spec
 from everwhen.schedules.wire import (
     FireOut,
@@ -24,8 +30,10 @@ from everwhen.schedules.wire import (
     ScheduleChange,
     ScheduleIn,
     ScheduleOut,
+    TouchOut,
     catch_up_of,
     changes_of,
+    flex_of,
     timing_of,
 )
 
@@ -46,7 +54,7 @@ async def create_schedule(*, tenant: str, body: ScheduleIn, access: Editor, resp
     draft = ScheduleDraft(
         name=body.name,
         task=body.task,
-        spec=Spec(timing=timing_of(body), catch_up=catch_up_of(body.catch_up)),
+        spec=Spec(timing=timing_of(body), catch_up=catch_up_of(body.catch_up), flex=flex_of(body.flex)),
         input=body.input,
         priority=body.priority,
     )
@@ -71,7 +79,7 @@ async def list_schedules(
 @router.post("/v1/tenants/{tenant}/schedules/preview")
 async def preview_timing(*, body: PreviewIn, access: Reader) -> PreviewOut:
     """Show when a timing that is not saved would fire."""
-    return await _preview(access, timing_of(body), body.count)
+    return await _preview(access, timing_of(body), body.count, flex=flex_of(body.flex))
 
 
 @router.get("/v1/tenants/{tenant}/schedules/{name}")
@@ -81,8 +89,15 @@ async def get_schedule(*, name: ScheduleName, access: Reader) -> ScheduleOut:
 
 
 @router.patch("/v1/tenants/{tenant}/schedules/{name}", responses=_BUSY)
-async def update_schedule(*, name: ScheduleName, body: ScheduleChange, access: Editor) -> ScheduleOut:
-    """Make the next revision. What is due stays as it is; what was planned ahead is decided anew."""
+async def update_schedule(
+    *, name: ScheduleName, body: ScheduleChange, access: Editor, dry_run: DryRun = False, days: Days = DEFAULT_DAYS
+) -> ScheduleOut | ChangePlanOut:
+    """Make the next revision. What is due stays as it is; what was planned ahead is decided anew.
+
+    With `dry_run` nothing is kept, and the answer lists the fires that would be added, removed and moved.
+    """
+    if dry_run:
+        return await try_change(access, name=name, body=body, days=days)
     changed = await service.update_schedule(
         access.database,
         tenant_id=access.tenant_id,
@@ -132,17 +147,31 @@ async def list_revisions(
 async def preview_schedule(*, name: ScheduleName, access: Reader, count: Count = 5) -> PreviewOut:
     """Show when a schedule fires next, paused or not."""
     schedule = await service.get_schedule(access.database, tenant_id=access.tenant_id, name=name)
-    return await _preview(access, schedule.spec.timing, count)
+    spec = schedule.spec
+    return await _preview(access, spec.timing, count, flex=spec.flex, uid=schedule.uid)
 
 
-async def _preview(access: Access, timing: Timing, count: int) -> PreviewOut:
-    found = await service.preview(access.database, tenant_id=access.tenant_id, timing=timing, count=count)
-    fires = sum(occurrence.skipped is None for occurrence in found)
+async def _preview(
+    access: Access, timing: Timing, count: int, *, flex: Flex | None = None, uid: UUID | None = None
+) -> PreviewOut:
+    seen = await looking_ahead.preview(
+        access.database, tenant_id=access.tenant_id, timing=timing, count=count, flex=flex, uid=uid
+    )
+    fires = sum(occurrence.skipped is None for occurrence in seen.occurrences)
     return PreviewOut(
+        sentence=seen.sentence,
+        fires_per_year=seen.frequency.fires,
+        fires_per_year_exact=seen.frequency.exact,
+        transitions=[_touch_out(touch) for touch in seen.touches],
+        neighbours_complete=seen.neighbours.whole,
+        tz_version=tz_version(),
         timezone=timing.timezone,
         gap=timing.effective_gap,
         fold=timing.effective_fold,
-        items=[_fire_out(occurrence) for occurrence in found],
+        items=[
+            _fire_out(occurrence, due_at=due_at, neighbours=seen.neighbours.at.get(occurrence.nominal_at))
+            for occurrence, due_at in zip(seen.occurrences, seen.dues, strict=True)
+        ],
         exhausted=fires < count,
     )
 
@@ -184,12 +213,26 @@ def _revision_out(revision: Revision) -> RevisionOut:
     )
 
 
-def _fire_out(occurrence: Occurrence) -> FireOut:
+def _touch_out(touch: Touch) -> TouchOut:
+    return TouchOut(
+        at=touch.at,
+        offset_before_seconds=int(touch.before.total_seconds()),
+        offset_after_seconds=int(touch.after.total_seconds()),
+        skipped=touch.skipped,
+        moved=touch.moved,
+        doubled=touch.doubled,
+        once=touch.once,
+    )
+
+
+def _fire_out(occurrence: Occurrence, *, due_at: datetime | None, neighbours: int | None) -> FireOut:
     fires = occurrence.skipped is None
     named = {
         "dst_gap": bool(occurrence.missing),
         "dst_fold": occurrence.repeated,
         "excluded": occurrence.skipped is Reason.CALENDAR_EXCLUDED,
+        "rolled": occurrence.due_at != occurrence.nominal_at,
+        "flexed": fires and due_at != occurrence.due_at,
     }
     flags: list[Any] = [name for name, is_set in named.items() if is_set]
     return FireOut(
@@ -198,4 +241,6 @@ def _fire_out(occurrence: Occurrence) -> FireOut:
         verdict="fires" if fires else "skipped",
         reason=occurrence.skipped,
         flags=flags,
+        due_at=due_at,
+        neighbours=neighbours,
     )

@@ -177,6 +177,16 @@ class RezonedRow:
     revision: int
     spec: str
     decided_until: datetime
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForecastRow:
+    """What a forecast reads of a schedule."""
+
+    tenant_id: UUID
+    uid: UUID
+    name: str
+    spec: str
+
+
     next_at: datetime | None
     skip_until: datetime | None
     skip_reason: str | None

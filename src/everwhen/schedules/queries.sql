@@ -136,3 +136,11 @@ for no key update of w, s;
 update everwhen.watermarks
 set tz_version = %(tz_version)s
 where tenant_id = any(%(tenant_ids)s::uuid[]) and schedule_uid = any(%(uids)s::uuid[]);
+
+-- name: page_active
+-- One page of the active schedules up to a tenant, by key: of one tenant, when the page begins in it.
+select tenant_id, uid, name, spec::text as spec
+from everwhen.schedules
+where (tenant_id, uid) > (%(after_tenant_id)s, %(after_uid)s) and tenant_id <= %(last_tenant_id)s and state = 'active'
+order by tenant_id, uid
+limit %(limit)s;

@@ -13,7 +13,7 @@ A crash before the commit leaves all of it undone; a repeated request then start
 import asyncio
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -22,6 +22,7 @@ from psycopg.errors import ForeignKeyViolation
 
 from everwhen import clock
 from everwhen.core.errors import TriggerError
+from everwhen.core.ids import instant_of
 from everwhen.core.reasons import Reason
 from everwhen.core.triggers import Occurrence, Timing, next_after, occurrences
 from everwhen.core.zones import FIRST_INSTANT, LAST_INSTANT, tz_version
@@ -52,6 +53,17 @@ class Change:
 
     by: str
     reason: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """What a change did: the specs, when the withdrawn runs were due, and the revision that it made."""
+
+    before: Spec
+    after: Spec
+    withdrawn: Sequence[datetime]
+    paused: bool
+    revision: int
 
 
 async def create_schedule(db: Database, *, tenant_id: UUID, draft: ScheduleDraft, change: Change) -> Schedule:
@@ -115,15 +127,32 @@ async def update_schedule(
     version cannot read the spec in force.
     """
     async with db.tenant(tenant_id) as conn:
-        cursor = await _settled(conn, tenant_id, name, Reason.SCHEDULE_CHANGED)
-        in_force = _spec_of(cursor)
-        after = changes(in_force)
-        spec = after.get("spec", in_force)
-        refuse_never(spec)
-        await _replace(conn, cursor, after)
-        await _decide_from_now(conn, cursor, None if _is_paused(cursor) else spec)
-        await _record(conn, tenant_id, cursor.uid, action=RevisionAction.UPDATED, change=change)
+        await change_schedule(conn, tenant_id=tenant_id, name=name, changes=changes, change=change)
         return await _read(conn, tenant_id, name)
+
+
+async def change_schedule(
+    conn: Connection, *, tenant_id: UUID, name: str, changes: Callable[[Spec], Mapping[str, Any]], change: Change
+) -> Changed:
+    """Make the next revision in the caller's transaction, as `update_schedule` does; return what it changed."""
+    cursor = await _locked(conn, tenant_id, name)
+    await planner.settle(conn, cursor, now=conn.now)
+    ahead = await runs.list_planned_ahead(conn, tenant_ids=[tenant_id], schedule_uids=[cursor.uid], now=conn.now)
+    await _withdraw(conn, cursor, Reason.SCHEDULE_CHANGED)
+    in_force = _spec_of(cursor)
+    after = changes(in_force)
+    spec = after.get("spec", in_force)
+    refuse_never(spec)
+    await _replace(conn, cursor, after)
+    await _decide_from_now(conn, cursor, None if _is_paused(cursor) else spec)
+    await _record(conn, tenant_id, cursor.uid, action=RevisionAction.UPDATED, change=change)
+    return Changed(
+        before=in_force,
+        after=spec,
+        withdrawn=sorted(instant_of(run_id) for run_id in ahead.get(cursor.uid, ())),
+        paused=_is_paused(cursor),
+        revision=cursor.revision + 1,
+    )
 
 
 async def pause_schedule(db: Database, *, tenant_id: UUID, name: str, change: Change) -> Schedule:
@@ -218,8 +247,12 @@ async def _settled(conn: Connection, tenant_id: UUID, name: str, reason: Reason)
     """Lock the schedule, decide what is due under the revision in force, withdraw what was planned ahead."""
     cursor = await _locked(conn, tenant_id, name)
     await planner.settle(conn, cursor, now=conn.now)
-    await runs.withdraw_planned(conn, tenant_id=tenant_id, schedule_uid=cursor.uid, now=conn.now, reason=reason)
+    await _withdraw(conn, cursor, reason)
     return cursor
+
+
+async def _withdraw(conn: Connection, cursor: CursorRow, reason: Reason) -> None:
+    await runs.withdraw_planned(conn, tenant_id=cursor.tenant_id, schedule_uid=cursor.uid, now=conn.now, reason=reason)
 
 
 async def _decide_from_now(conn: Connection, cursor: CursorRow, spec: Spec | None) -> None:

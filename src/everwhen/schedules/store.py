@@ -9,7 +9,16 @@ from psycopg import AsyncConnection
 
 from everwhen.postgres.fetch import execute_count, fetch_all, fetch_optional
 from everwhen.postgres.sql import load
-from everwhen.schedules.model import CursorRow, DueSchedule, Revision, RezonedRow, ScheduleRow, Stamp, StoredSpec
+from everwhen.schedules.model import (
+    CursorRow,
+    DueSchedule,
+    ForecastRow,
+    Revision,
+    RezonedRow,
+    ScheduleRow,
+    Stamp,
+    StoredSpec,
+)
 
 _SQL = load("everwhen.schedules")
 
@@ -226,3 +235,16 @@ async def stamp_release(conn: Conn, *, tenant_ids: Sequence[UUID], uids: Sequenc
     """Note that a release changes nothing of what these schedules have planned."""
     params = {"tenant_ids": list(tenant_ids), "uids": list(uids), "tz_version": tz_version}
     return await execute_count(conn, _SQL["stamp_release"], params)
+
+
+async def page_active(
+    conn: Conn, *, after_tenant_id: UUID, after_uid: UUID, last_tenant_id: UUID, limit: int
+) -> list[ForecastRow]:
+    """Return one page of active schedules up to and including a tenant's, by key."""
+    params = {
+        "after_tenant_id": after_tenant_id,
+        "after_uid": after_uid,
+        "last_tenant_id": last_tenant_id,
+        "limit": limit,
+    }
+    return await fetch_all(conn, _SQL["page_active"], params, ForecastRow)

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field, JsonValue, Strict
 
+from everwhen.core.flex import Flex, FlexMode, parse_flex
 from everwhen.core.planning import CatchUp, CatchUpPolicy
 from everwhen.core.triggers import Timing
 from everwhen.core.zones import FoldPolicy, GapPolicy
@@ -25,6 +26,16 @@ class CatchUpFields(Wire):
     window_seconds: Seconds | None = Field(default=None, description="An instant late by more than this never runs.")
 
 
+class FlexIn(Wire):
+    """How far a run may be put off, so that not everything is due at once."""
+
+    mode: FlexMode = Field(description="fixed: not at all; hash: by the schedule's uid; smooth: as it was assigned.")
+    window_seconds: Annotated[int, Strict(), Field(ge=1, le=86_400)]
+    offset_seconds: Annotated[int, Strict(), Field(ge=0, lt=86_400)] | None = Field(
+        default=None, description="Within the window; `smooth` only, which is given it by `smooth_schedules`."
+    )
+
+
 class TimingIn(Wire):
     """When to fire."""
 
@@ -41,6 +52,7 @@ class PreviewIn(TimingIn):
     catch_up: CatchUpFields | None = Field(
         default=None, description="Accepted, so that a schedule's own body can be sent."
     )
+    flex: FlexIn | None = None
 
 
 class ScheduleIn(TimingIn):
@@ -49,6 +61,7 @@ class ScheduleIn(TimingIn):
     name: Name
     task: Name
     catch_up: CatchUpFields = Field(default_factory=CatchUpFields)
+    flex: FlexIn | None = None
     input: Payload = Field(default_factory=dict)
     priority: Priority | None = Field(default=None, description="Null: the task's.")
 
@@ -62,6 +75,7 @@ class ScheduleChange(Wire):
     gap: Gap = None
     fold: Fold = None
     catch_up: CatchUpFields = Field(default_factory=CatchUpFields)
+    flex: FlexIn | None = None
     input: Payload = Field(default_factory=dict)
     priority: Priority | None = None
     reason: Sentence | None = Field(default=None, description="Why; kept with the revision.")
@@ -93,6 +107,7 @@ class ScheduleOut(BaseModel):
     gap: GapPolicy | None
     fold: FoldPolicy | None
     catch_up: dict[str, JsonValue]
+    flex: dict[str, JsonValue] | None = None
     input: JsonValue
     priority: int | None
     next_at: Utc | None
@@ -123,12 +138,34 @@ class FireOut(BaseModel):
     local: str
     verdict: Literal["fires", "skipped"]
     reason: str | None
-    flags: list[Literal["dst_gap", "dst_fold", "excluded"]]
+    flags: list[Literal["dst_gap", "dst_fold", "excluded", "rolled", "flexed"]]
+    due_at: Utc | None = Field(description="When the run becomes due; null when that depends on the schedule's uid.")
+    neighbours: int | None = Field(
+        description="How many of the tenant's schedules fire in the same minute; null beyond the first ten."
+    )
+
+
+class TouchOut(BaseModel):
+    """A clock change ahead, and how many local times it skips, moves, doubles, or leaves to one pass."""
+
+    at: Utc
+    offset_before_seconds: int
+    offset_after_seconds: int
+    skipped: int
+    moved: int
+    doubled: int
+    once: int
 
 
 class PreviewOut(BaseModel):
     """The next instants; `exhausted` when there are no more than these."""
 
+    sentence: str | None = Field(description="The trigger in English, without its zone.")
+    fires_per_year: int
+    fires_per_year_exact: bool = Field(description="False: extrapolated from the first 20,000.")
+    transitions: list[TouchOut] = Field(description="Clock changes of the next two years that touch it.")
+    neighbours_complete: bool = Field(description="False: only the first 2,000 schedules were looked at.")
+    tz_version: str
     timezone: str
     gap: GapPolicy
     fold: FoldPolicy
@@ -151,11 +188,16 @@ def catch_up_of(fields: CatchUpFields) -> CatchUp:
     )
 
 
+def flex_of(fields: FlexIn | None) -> Flex | None:
+    """Return the flex window; raise TriggerError."""
+    return None if fields is None else parse_flex(fields.model_dump(exclude_none=True))
+
+
 def changes_of(body: ScheduleChange, spec: Spec) -> dict[str, Any]:
     """Return the fields of a draft that a change names; those of the spec are merged into the present one."""
     given = body.model_fields_set
     changes: dict[str, Any] = {name: getattr(body, name) for name in ("task", "input", "priority") if name in given}
-    if given & {"trigger", "timezone", "gap", "fold", "catch_up"}:
+    if given & {"trigger", "timezone", "gap", "fold", "catch_up", "flex"}:
         old = spec.timing
         changes["spec"] = Spec(
             timing=Timing(
@@ -165,5 +207,6 @@ def changes_of(body: ScheduleChange, spec: Spec) -> dict[str, Any]:
                 body.fold if "fold" in given else old.fold,
             ),
             catch_up=catch_up_of(body.catch_up) if "catch_up" in given else spec.catch_up,
+            flex=flex_of(body.flex) if "flex" in given else spec.flex,
         )
     return changes
