@@ -9,6 +9,7 @@ from typing import Any
 from benchmarks.child import ROOTS
 from benchmarks.cluster import ROOT, TASK, TENANT, Cluster
 from everwhen import clock
+from everwhen.core.zones import tz_version
 
 PAYLOAD_BYTES = 600
 """Of each run's input, so that a run's row has about 1 kB. The peers carry a few bytes."""
@@ -41,9 +42,9 @@ def define_schedules(cluster: Cluster, specs: list[dict[str, Any]]) -> None:
 def let_plan(cluster: Cluster, *, decided_until: datetime, next_at: datetime) -> None:
     """Give every schedule its watermark, all in one transaction: from now on the planner sees them."""
     cluster.sql.execute(
-        "insert into everwhen.watermarks (tenant_id, schedule_uid, decided_until, next_at)"
-        " select tenant_id, uid, %s, %s from everwhen.schedules",
-        (decided_until, next_at),
+        "insert into everwhen.watermarks (tenant_id, schedule_uid, decided_until, next_at, tz_version)"
+        " select tenant_id, uid, %s, %s, %s from everwhen.schedules",
+        (decided_until, next_at, tz_version()),
     )
 
 

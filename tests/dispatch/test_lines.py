@@ -156,7 +156,7 @@ async def test_a_caller_that_hung_up_gets_no_lease(line, lines, wakeups, waits):
     wakeups.wake_everybody()
 
     async with asyncio.timeout(10):
-        assert (await waiting).leases == []
+        assert await waiting is None
     assert await line.rows("select count(*) from everwhen.waiting") == [(1,)]
 
 
@@ -169,3 +169,45 @@ async def test_a_claim_that_is_cancelled_while_it_waits_leaves_nothing_behind(li
 
     assert wakeups._waiters == {}
     assert await line.rows("select count(*) from everwhen.leases") == [(0,)]
+
+
+class Looks:
+    """A dispatch that counts the looks of those who wait."""
+
+    def __init__(self, dispatch):
+        self._dispatch = dispatch
+        self.count = 0
+
+    async def claim(self, claim):
+        self.count += 1
+        return await self._dispatch.claim(claim)
+
+
+@pytest.mark.usefixtures("unhurried")
+async def test_a_hundred_waiting_claims_cost_no_more_looks_than_a_few(line, wakeups):
+    looks = Looks(line.dispatch)
+    lines = Lines(looks, wakeups)
+    await line.fill(due_in=timedelta(milliseconds=700))
+    waiting = [asyncio.create_task(lines.take(line.wish(), wait_seconds=LONG, still_there=there)) for _ in range(100)]
+
+    async with asyncio.timeout(10):
+        done, others = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    lines.close()
+    await asyncio.gather(*others)
+
+    assert [len(task.result().leases) for task in done] == [1]
+    assert looks.count <= 100 + 10  # one each to go home with, and a few to find the run
+    assert lines._lines == {}
+
+
+@pytest.mark.usefixtures("unhurried")
+async def test_a_full_hand_wakes_the_others_since_there_is_more(line, lines):
+    await line.fill(count=30, due_in=timedelta(milliseconds=300))
+    waiting = [
+        asyncio.create_task(lines.take(line.wish(limit=10), wait_seconds=LONG, still_there=there)) for _ in range(3)
+    ]
+
+    async with asyncio.timeout(10):
+        grants = await asyncio.gather(*waiting)
+
+    assert [len(grant.leases) for grant in grants] == [10, 10, 10]

@@ -17,6 +17,7 @@ from typing import Any
 import psycopg
 
 from everwhen import clock
+from everwhen.core.zones import tz_version
 from everwhen.http.auth import Role, mint_token
 from everwhen.postgres.embedded import EmbeddedPostgres
 from everwhen.postgres.migrate import migrate
@@ -149,10 +150,10 @@ def define_schedules(fleet: Fleet, count: int, *, trigger: dict[str, Any], task:
           insert into everwhen.schedules
           select %s, gen_random_uuid(), %s || n, 'active', null, 1, %s, %s, '{}', null, now(), now()
           from generate_series(1, %s) n returning tenant_id, uid)
-        insert into everwhen.watermarks (tenant_id, schedule_uid, decided_until, next_at)
-        select tenant_id, uid, now(), now() from made
+        insert into everwhen.watermarks (tenant_id, schedule_uid, decided_until, next_at, tz_version)
+        select tenant_id, uid, now(), now(), %s from made
         """,
-        (TENANT, f"{task}-", task, spec, count),
+        (TENANT, f"{task}-", task, spec, count, tz_version()),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 from uuid import UUID
 
 import msgspec
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -82,6 +82,8 @@ class WorkerApi:
             return not await request.is_disconnected()
 
         grant = await self.lines.take(claim, wait_seconds=wait, still_there=still_there)
+        if grant is None:
+            raise ClientDisconnect
         return ClaimResponse(runs=[_claimed(lease) for lease in grant.leases], server_time=grant.now)
 
     async def heartbeat(self, request: Request, principal: Principal) -> HeartbeatResponse:
