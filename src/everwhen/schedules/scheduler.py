@@ -13,6 +13,7 @@ the database's own clock says that it is due.
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Final
 
 from everwhen.core.zones import ZoneSource
 from everwhen.postgres.pool import Database
@@ -20,6 +21,10 @@ from everwhen.roles import Tick
 from everwhen.schedules import store
 from everwhen.schedules.planner import plan_due
 from everwhen.schedules.rezoning import Sweep, sweep
+
+
+REST: Final = timedelta(milliseconds=200)
+"""The least time between two looks that find nothing more to do: what lies `ahead` can wait to be planned together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,5 +48,5 @@ class Scheduler:
         next_at = None
         # What is due and was not taken is in another copy's hands: to look again at once would only get in its way.
         if next_due is not None and next_due > now + self.ahead:
-            next_at = next_due - self.ahead
+            next_at = max(next_due - self.ahead, now + REST)
         return Tick(done=planned.runs, more=planned.more or sweeping, next_at=next_at)
