@@ -71,6 +71,7 @@ def picked(pick: DayPick, *, first: int, length: int) -> int:
     return 1 << day if 1 <= day <= length else 0
 
 
+@lru_cache(maxsize=4096)
 def on_weekdays(weekdays: int, *, first: int, length: int) -> int:
     """Return the days of a month that fall on any of some weekdays."""
     return sum(1 << day for day in range(1, length + 1) if weekdays >> (first + day - 1) % _WEEK & 1)

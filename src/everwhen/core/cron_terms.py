@@ -77,17 +77,19 @@ def read_column(column: str, position: int, dialect_name: str, hash_seed: str) -
         raise cron_error("list", f"{field.name}: {dialect.name} takes an 'L' or '#' only by itself, not in a list")
     if "?" in terms and len(terms) > 1:
         raise cron_error("syntax", f"{field.name}: '?' stands by itself, not in a list")
-    if position == WEEKDAY:
-        mask = sum(1 << weekday for weekday in range(7) if _has_weekday(mask, weekday, dialect))
-    return mask, tuple(picks)
+    return _from_sunday(mask, dialect) if position == WEEKDAY else mask, tuple(picks)
 
 
-def _has_weekday(mask: int, weekday: int, dialect: Dialect) -> bool:
-    return any(mask >> number & 1 for number in range(8) if (number - dialect.sunday) % 7 == weekday)
+def _from_sunday(numbers: int, dialect: Dialect) -> int:
+    """Return the weekdays counted from Sunday = 0, given as the dialect counts them; 7 is 0 again, as a week is."""
+    week, sunday = numbers & 0b1111111 | numbers >> 7, dialect.sunday
+    return (week >> sunday | week << 7 - sunday) & 0b1111111
 
 
 def _pick(term: str, field: Field, dialect: Dialect) -> DayPick | None:
     """Return what a term picks from each month; None when it is a set of numbers."""
+    if term == "*" or term.isdecimal():
+        return None
     if field.position == DAY:
         return _day_pick(term, field, dialect)
     if field.position == WEEKDAY:
@@ -132,6 +134,10 @@ def _weekday_pick(term: str, field: Field, dialect: Dialect) -> DayPick | None:
 
 
 def _values(term: str, field: Field, dialect: Dialect, hash_seed: str) -> Iterator[int]:
+    if term == "*":
+        return iter(range(field.low, field.star_high + 1))
+    if term.isdecimal():
+        return iter((_number(term, field),))
     if term == "?" and field.position in {DAY, WEEKDAY}:
         _need(Syntax.ANY, term, field, dialect)
         return iter(range(field.low, field.star_high + 1))
