@@ -22,6 +22,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from everwhen import clock, roles
+from everwhen.calendars import api as calendars_api
 from everwhen.config import RoleName, Settings
 from everwhen.core.zones import use_tzdata_only
 from everwhen.dispatch.api import BODY_FACTOR, WorkerApi, WorkerLimits
@@ -111,7 +112,7 @@ def make_app(services: Services) -> FastAPI:
             body_bytes=BODY_FACTOR * settings.body_bytes_max,
         ),
     )
-    features = (tenants_api, tasks_api, schedules_api, ahead_api, runs_api)
+    features = (tenants_api, tasks_api, calendars_api, schedules_api, ahead_api, runs_api)
     return create_app(plane, routers=[feature.router for feature in features], extra_routes=worker.routes())
 
 

@@ -6,6 +6,9 @@ from urllib.parse import quote
 
 import pytest
 
+from everwhen.calendars import service as calendars
+from everwhen.calendars.model import CalendarDraft
+from everwhen.core.calendars import Definition
 from tests.contracts.openapi_snapshot import app_for_its_document
 from tests.factories import make_run, make_schedule, make_task, make_tenant
 from tests.people import app_on, client_of, token_of
@@ -24,10 +27,16 @@ SCHEDULE = {
     "timezone": "UTC",
     "gap": None,
     "fold": None,
+    "calendars": None,
     "catch_up": {"policy": "coalesce", "grace_seconds": 60, "window_seconds": None},
     "flex": {"mode": "smooth", "window_seconds": 600, "offset_seconds": None},
 }
 DEFINITION = {**SCHEDULE, "task": "report", "input": {}, "priority": None}
+CALENDAR = {
+    "definition": {"week": {"mon": "open"}, "days": [{"date": "2027-12-25", "hours": "closed", "label": "x"}]},
+    "effective_from": "2027-01-01",
+    "reason": "why",
+}
 TASK = {
     "queue": "default",
     "priority": 5,
@@ -39,6 +48,8 @@ BODIES = {
     "create_tenant": {"name": "acme"},
     "create_task": {"name": "report", **TASK},
     "update_task": TASK,
+    "create_calendar": {"name": "holidays", **CALENDAR},
+    "replace_calendar": CALENDAR,
     "create_schedule": {"name": "nightly", **DEFINITION},
     "update_schedule": {**DEFINITION, "reason": "why"},
     "preview_timing": {**SCHEDULE, "count": 1},
@@ -71,8 +82,10 @@ async def furnished(database):
     tenant = await make_tenant(database, name="acme")
     await make_task(database, tenant)
     await make_schedule(database, tenant)
+    draft = CalendarDraft(definition=Definition(), changed_by="tester")
+    await calendars.create_calendar(database, tenant_id=tenant.id, name="nightly", draft=draft)
     run = await make_run(database, tenant)
-    return {"tenant": "acme", "name": "nightly", "run": str(run.row.run_id)}
+    return {"tenant": "acme", "name": "nightly", "run": str(run.row.run_id), "version": "1", "year": "2027"}
 
 
 @pytest.fixture

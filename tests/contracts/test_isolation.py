@@ -14,6 +14,10 @@ from itertools import count
 import psycopg
 import pytest
 
+from everwhen.calendars import service as calendars
+from everwhen.calendars import store as calendars_store
+from everwhen.calendars.model import CalendarDraft
+from everwhen.core.calendars import Definition
 from everwhen.core.lifecycle import RunState
 from everwhen.postgres.pool import Database, PoolLimits
 from everwhen.runs import store as runs_store
@@ -23,7 +27,7 @@ from everwhen.tenants import store as tenants_store
 from tests.factories import make_run, make_schedule, make_task, make_tenant
 from tests.people import app_on, client_of, token_of
 
-STORES = (tenants_store, tasks_store, schedules_store, runs_store)
+STORES = (tenants_store, tasks_store, calendars_store, schedules_store, runs_store)
 CANARY = "canary"
 KEYS = map(str, count())
 CRON = {"kind": "cron", "expr": "30 2 * * *"}
@@ -32,6 +36,11 @@ BODIES = {
     "get_tenant": None,
     "list_tasks": None,
     "get_task": None,
+    "list_calendars": None,
+    "get_calendar": None,
+    "list_versions": None,
+    "get_version": None,
+    "get_year": None,
     "list_schedules": None,
     "get_schedule": None,
     "list_revisions": None,
@@ -46,6 +55,8 @@ BODIES = {
     "list_attempts": None,
     "create_task": {"name": "{}-2"},
     "update_task": {"priority": 1},
+    "create_calendar": {"name": "made", "definition": {}},
+    "replace_calendar": {"definition": {"week": ["mon"]}},
     "create_schedule": {"name": "made", "task": "{}", "trigger": CRON},
     "update_schedule": {"priority": 1},
     "pause_schedule": {"reason": "why"},
@@ -53,9 +64,11 @@ BODIES = {
     "request_run": {"task": "{}"},
     "cancel_run": {},
     "delete_schedule": None,
+    "delete_calendar": None,
 }
 # These name nothing that exists already, so B may do them on its own path with any name.
 NAMELESS = {
+    "list_calendars", "create_calendar",
     "get_tenant", "list_tasks", "list_schedules", "preview_timing", "list_runs", "create_task", "forecast_tenant",
     "draw_forecast", "smooth_schedules",
 }  # fmt: skip
@@ -70,17 +83,28 @@ class Things:
     task: str
     schedule: str
     run: str
+    calendar: str
 
 
-NOBODY = Things(tenant="nobody", task="no-task", schedule="no-schedule", run=str(uuid.UUID(int=5)))
+NOBODY = Things(
+    tenant="nobody", task="no-task", schedule="no-schedule", run=str(uuid.UUID(int=5)), calendar="no-calendar"
+)
 
 
 async def furnish(db: Database, *, name: str):
     tenant = await make_tenant(db, name=name)
     await make_task(db, tenant, name=f"{name}-task")
     await make_schedule(db, tenant, name=f"{name}-schedule", task=f"{name}-task", input={"secret": name})
+    draft = CalendarDraft(definition=Definition(), changed_by=name, reason=name)
+    await calendars.create_calendar(db, tenant_id=tenant.id, name=f"{name}-calendar", draft=draft)
     run = await make_run(db, tenant, state=RunState.WAITING, input={"secret": name})
-    things = Things(tenant=name, task=f"{name}-task", schedule=f"{name}-schedule", run=str(run.row.run_id))
+    things = Things(
+        tenant=name,
+        task=f"{name}-task",
+        schedule=f"{name}-schedule",
+        run=str(run.row.run_id),
+        calendar=f"{name}-calendar",
+    )
     return tenant, things
 
 
@@ -96,8 +120,8 @@ def operations(app):
 
 async def call(client, operation: str, method: str, path: str, *, tenant: str, things: Things):
     """Return status and body, with the names that were asked for blotted out."""
-    target = things.task if "/tasks" in path else things.schedule
-    url = path.format(tenant=tenant, name=target, run=things.run)
+    target = things.task if "/tasks" in path else things.calendar if "/calendars" in path else things.schedule
+    url = path.format(tenant=tenant, name=target, run=things.run, version=1, year=2027)
     body = BODIES[operation]
     if body is not None:
         body = {key: value.format(things.task) if isinstance(value, str) else value for key, value in body.items()}
@@ -105,7 +129,7 @@ async def call(client, operation: str, method: str, path: str, *, tenant: str, t
         method, url, json=body, headers={"Request-Id": "fixed", "Idempotency-Key": next(KEYS)}
     )
     text = answer.text
-    for name in (things.task, things.schedule, things.run, things.tenant):
+    for name in (things.task, things.schedule, things.run, things.calendar, things.tenant):
         text = text.replace(name, "*")
     return answer.status_code, text
 
@@ -226,8 +250,8 @@ ALLOWED = {
     "platform": set(),
 }
 NEEDS = {"operate": {"pause_schedule", "resume_schedule", "request_run", "cancel_run"},
-         "edit": {"create_task", "update_task", "create_schedule", "update_schedule", "delete_schedule",
-                  "smooth_schedules"}}  # fmt: skip
+         "edit": {"create_calendar", "replace_calendar", "delete_calendar", "create_task", "update_task",
+                  "create_schedule", "update_schedule", "delete_schedule", "smooth_schedules"}}  # fmt: skip
 
 
 @pytest.mark.parametrize("role", ALLOWED)

@@ -164,9 +164,10 @@ def plan(cursor: Cursor, *, now: datetime, until: datetime, policy: CatchUp, lim
 def _dues(found: Sequence[Occurrence], cursor: Cursor, next_at: datetime | None) -> list[datetime]:
     """Return when each occurrence becomes due; what follows the last is the schedule's next fire."""
     nominals = [occurrence.nominal_at for occurrence in found]
-    if cursor.flex is None:
+    if cursor.flex is None or not found:
         return nominals
-    pairs = zip(nominals, (*nominals[1:], next_at), strict=True)
+    following = (*nominals[1:], next_at)[: len(nominals)]
+    pairs = zip(nominals, following, strict=True)
     return [due_after(cursor.flex, cursor.schedule_uid, nominal_at=at, following=after) for at, after in pairs]
 
 

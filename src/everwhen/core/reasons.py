@@ -14,6 +14,7 @@ class Reason(StrEnum):
     CALENDAR_DST_GAP = "calendar.dst_gap"
     CALENDAR_EXCLUDED = "calendar.excluded"
     CALENDAR_ROLLED = "calendar.rolled"
+    CALENDAR_CHANGED = "calendar.changed"
     CATCHUP_SKIP = "catchup.skip"
     CATCHUP_COALESCED = "catchup.coalesced"
     CATCHUP_WINDOW = "catchup.window"
@@ -41,6 +42,7 @@ SENTENCES: Final[dict[Reason, str]] = {
     Reason.CALENDAR_DST_GAP: "The local time does not exist on that day: clocks went forward over it.",
     Reason.CALENDAR_EXCLUDED: "The schedule excludes that instant, by an exception or by a calendar that it names.",
     Reason.CALENDAR_ROLLED: "A calendar moves the instant to an open day; a run that it meets there stands for both.",
+    Reason.CALENDAR_CHANGED: "A calendar that the schedule uses was changed before the run was due.",
     Reason.CATCHUP_SKIP: "The instant passed while nobody looked, and the schedule skips what it missed.",
     Reason.CATCHUP_COALESCED: "Several instants passed while nobody looked; one later run stands for this one.",
     Reason.CATCHUP_WINDOW: "The instant passed longer ago than the schedule's catch-up window.",

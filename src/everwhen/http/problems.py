@@ -29,7 +29,9 @@ MOST_ERRORS: Final = 20
 MOST_TEXT: Final = 500
 """What was sent may come back in an answer, but never all of it."""
 
-_SPEC_FIELDS: Final = frozenset({"timezone", "gap", "fold", "trigger"})
+_SPEC_FIELDS: Final = frozenset({"timezone", "gap", "fold", "trigger", "calendars", "effective_from"})
+_CALENDAR: Final = "calendar."
+_CALENDAR_FIELDS: Final = frozenset({"calendars", "effective_from"})
 _CODES: Final = {400: "request.bad", 404: "route.unknown", 405: "method.not_allowed"}
 _FIELD_CODES: Final = {"missing": "field.missing", "extra_forbidden": "field.unknown"}
 _PARAMETER: Final = re.compile(r"\{[^}]*\}")
@@ -78,6 +80,9 @@ def install(app: FastAPI) -> None:
 
 def trigger_problem(error: TriggerError) -> InvalidInput:
     """Blame the field of the body that a trigger's error names."""
+    if error.code.startswith(_CALENDAR) and error.field not in _CALENDAR_FIELDS:
+        pointer = f"/definition/{error.field}".rstrip("/")
+        return InvalidInput.at(pointer, error.message, code=error.code)
     pointer = f"/{error.field}" if error.field in _SPEC_FIELDS else f"/trigger/{error.field.replace('~', '~0')}"
     return InvalidInput.at(pointer, error.message, code=error.code)
 

@@ -68,6 +68,49 @@ PARTITION BY RANGE (run_id);
 
 ALTER TABLE ONLY everwhen.attempts FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE everwhen.calendar_changes (
+    tenant_id uuid NOT NULL,
+    calendar text NOT NULL,
+    after_uid uuid NOT NULL
+);
+
+ALTER TABLE ONLY everwhen.calendar_changes FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.calendar_users (
+    tenant_id uuid NOT NULL,
+    calendar text NOT NULL,
+    schedule_uid uuid NOT NULL
+);
+
+ALTER TABLE ONLY everwhen.calendar_users FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.calendar_versions (
+    tenant_id uuid NOT NULL,
+    calendar text NOT NULL,
+    version integer NOT NULL,
+    effective_from date,
+    definition jsonb NOT NULL,
+    is_in_force boolean NOT NULL,
+    changed_by text NOT NULL,
+    reason text,
+    changed_at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE ONLY everwhen.calendar_versions FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.calendars (
+    tenant_id uuid NOT NULL,
+    name text NOT NULL,
+    version integer NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    deleted_at timestamp with time zone,
+    CONSTRAINT calendars_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+    CONSTRAINT calendars_version_check CHECK ((version > 0))
+);
+
+ALTER TABLE ONLY everwhen.calendars FORCE ROW LEVEL SECURITY;
+
 CREATE SEQUENCE everwhen.event_ids
     START WITH 1
     INCREMENT BY 1
@@ -216,6 +259,7 @@ CREATE TABLE everwhen.spans (
     verdict text NOT NULL,
     reason text NOT NULL,
     recorded_at timestamp with time zone NOT NULL,
+    detail jsonb,
     CONSTRAINT spans_check CHECK ((last_at >= first_at)),
     CONSTRAINT spans_instants_check CHECK ((instants > 0)),
     CONSTRAINT spans_verdict_check CHECK ((verdict = ANY (ARRAY['skipped'::text, 'missed'::text, 'coalesced'::text])))
@@ -283,6 +327,18 @@ ALTER TABLE ONLY everwhen.watermarks FORCE ROW LEVEL SECURITY;
 ALTER TABLE ONLY everwhen.attempts
     ADD CONSTRAINT attempts_pkey PRIMARY KEY (tenant_id, run_id, attempt);
 
+ALTER TABLE ONLY everwhen.calendar_changes
+    ADD CONSTRAINT calendar_changes_pkey PRIMARY KEY (tenant_id, calendar);
+
+ALTER TABLE ONLY everwhen.calendar_users
+    ADD CONSTRAINT calendar_users_pkey PRIMARY KEY (tenant_id, calendar, schedule_uid);
+
+ALTER TABLE ONLY everwhen.calendar_versions
+    ADD CONSTRAINT calendar_versions_pkey PRIMARY KEY (tenant_id, calendar, version);
+
+ALTER TABLE ONLY everwhen.calendars
+    ADD CONSTRAINT calendars_pkey PRIMARY KEY (tenant_id, name);
+
 ALTER TABLE ONLY everwhen.events
     ADD CONSTRAINT events_pkey PRIMARY KEY (tenant_id, run_id, event_id);
 
@@ -325,6 +381,8 @@ ALTER TABLE ONLY everwhen.waiting
 ALTER TABLE ONLY everwhen.watermarks
     ADD CONSTRAINT watermarks_pkey PRIMARY KEY (tenant_id, schedule_uid);
 
+CREATE INDEX calendar_users_schedule ON everwhen.calendar_users USING btree (schedule_uid, tenant_id);
+
 CREATE INDEX lanes_queue ON everwhen.lanes USING btree (queue, virtual_time);
 
 CREATE INDEX leases_lane ON everwhen.leases USING btree (tenant_id, queue) WHERE (lease_token > 0);
@@ -340,6 +398,18 @@ CREATE INDEX waiting_expiry ON everwhen.waiting USING btree (expires_at) WHERE (
 CREATE UNIQUE INDEX waiting_run ON everwhen.waiting USING btree (tenant_id, run_id);
 
 CREATE INDEX watermarks_next ON everwhen.watermarks USING btree (next_at) WHERE (next_at IS NOT NULL);
+
+ALTER TABLE ONLY everwhen.calendar_users
+    ADD CONSTRAINT calendar_users_tenant_id_calendar_fkey FOREIGN KEY (tenant_id, calendar) REFERENCES everwhen.calendars(tenant_id, name);
+
+ALTER TABLE ONLY everwhen.calendar_users
+    ADD CONSTRAINT calendar_users_tenant_id_schedule_uid_fkey FOREIGN KEY (tenant_id, schedule_uid) REFERENCES everwhen.schedules(tenant_id, uid);
+
+ALTER TABLE ONLY everwhen.calendar_versions
+    ADD CONSTRAINT calendar_versions_tenant_id_calendar_fkey FOREIGN KEY (tenant_id, calendar) REFERENCES everwhen.calendars(tenant_id, name);
+
+ALTER TABLE ONLY everwhen.calendars
+    ADD CONSTRAINT calendars_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
 
 ALTER TABLE ONLY everwhen.idempotency_keys
     ADD CONSTRAINT idempotency_keys_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
@@ -366,6 +436,14 @@ ALTER TABLE ONLY everwhen.watermarks
     ADD CONSTRAINT watermarks_tenant_id_schedule_uid_fkey FOREIGN KEY (tenant_id, schedule_uid) REFERENCES everwhen.schedules(tenant_id, uid);
 
 CREATE POLICY all_tenants ON everwhen.attempts TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.calendar_changes TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.calendar_users TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.calendar_versions TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.calendars TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.events TO everwhen_system USING (true) WITH CHECK (true);
 
@@ -395,6 +473,14 @@ CREATE POLICY all_tenants ON everwhen.watermarks TO everwhen_system USING (true)
 
 ALTER TABLE everwhen.attempts ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE everwhen.calendar_changes ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.calendar_users ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.calendar_versions ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.calendars ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE everwhen.events ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.idempotency_keys ENABLE ROW LEVEL SECURITY;
@@ -406,6 +492,14 @@ ALTER TABLE everwhen.leases ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_row ON everwhen.tenants FOR SELECT TO everwhen_tenant USING ((id = everwhen.current_tenant()));
 
 CREATE POLICY own_rows ON everwhen.attempts TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
+CREATE POLICY own_rows ON everwhen.calendar_changes TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
+CREATE POLICY own_rows ON everwhen.calendar_users TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
+CREATE POLICY own_rows ON everwhen.calendar_versions TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
+CREATE POLICY own_rows ON everwhen.calendars TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
 
 CREATE POLICY own_rows ON everwhen.events TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
 
@@ -469,6 +563,18 @@ GRANT ALL ON FUNCTION everwhen.new_lease_token() TO everwhen_system;
 
 GRANT SELECT,INSERT ON TABLE everwhen.attempts TO everwhen_tenant;
 GRANT SELECT,INSERT ON TABLE everwhen.attempts TO everwhen_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.calendar_changes TO everwhen_tenant;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.calendar_changes TO everwhen_system;
+
+GRANT SELECT,INSERT,DELETE ON TABLE everwhen.calendar_users TO everwhen_tenant;
+GRANT SELECT,INSERT,DELETE ON TABLE everwhen.calendar_users TO everwhen_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.calendar_versions TO everwhen_tenant;
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.calendar_versions TO everwhen_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.calendars TO everwhen_tenant;
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.calendars TO everwhen_system;
 
 GRANT USAGE ON SEQUENCE everwhen.event_ids TO everwhen_tenant;
 GRANT USAGE ON SEQUENCE everwhen.event_ids TO everwhen_system;

@@ -43,8 +43,13 @@ async def record_plans(
     runs = [(cursor, run) for cursor, plan in plans for run in plan.runs]
     verdicts = [(cursor, run) for cursor, plan in plans for run in plan.verdicts]
     spans = [(cursor, span) for cursor, plan in plans for span in plan.spans]
-    await ensure_partitions(conn, {run.due_at for _, run in (*runs, *verdicts)})
+    # The id of a run that a calendar has moved is made of its nominal instant.
+    await ensure_partitions(
+        conn, {run.due_at if run.detail is None else run.nominal_at for _, run in (*runs, *verdicts)}
+    )
     written = await _insert_runs(conn, runs, now=now, tz_version=tz_version) if runs else 0
+    if rolled := [(cursor, run) for cursor, run in runs if run.detail is not None]:
+        await _insert_rolled(conn, rolled, now=now)
     if verdicts:
         await _insert_verdicts(conn, verdicts, now=now, tz_version=tz_version)
     if spans:
@@ -68,6 +73,16 @@ async def _insert_runs(
     )
 
 
+async def _insert_rolled(conn: Connection, rolled: Sequence[tuple[Cursor, IntendedRun]], *, now: datetime) -> None:
+    await store.insert_rolled(
+        conn,
+        tenant_ids=[cursor.tenant_id for cursor, _ in rolled],
+        run_ids=[run.run_id for _, run in rolled],
+        details=[run.detail for _, run in rolled],
+        now=now,
+    )
+
+
 async def _insert_verdicts(
     conn: Connection, verdicts: Sequence[tuple[Cursor, IntendedRun]], *, now: datetime, tz_version: str
 ) -> None:
@@ -80,6 +95,7 @@ async def _insert_verdicts(
         utc_offsets=[int(run.utc_offset.total_seconds()) for _, run in verdicts],
         states=[run.state.value for _, run in verdicts],
         reasons=["" if run.reason is None else run.reason.value for _, run in verdicts],
+        details=[run.detail for _, run in verdicts],
         tz_version=tz_version,
         now=now,
     )
@@ -95,5 +111,6 @@ async def _insert_spans(conn: Connection, spans: Sequence[tuple[Cursor, Span]], 
         instants=[span.instants for _, span in spans],
         verdicts=[span.verdict.value for _, span in spans],
         reasons=[span.reason.value for _, span in spans],
+        details=[span.detail for _, span in spans],
         now=now,
     )

@@ -40,13 +40,25 @@ with intended as (
 insert into everwhen.events (tenant_id, run_id, at, kind)
 select tenant_id, run_id, %(now)s, 'planned' from planned;
 
+-- name: insert_rolled
+-- Which calendar moved a run, for those that have just been planned; apart, so that the others pay nothing for it.
+insert into everwhen.events (tenant_id, run_id, at, kind, reason, detail)
+select i.tenant_id, i.run_id, %(now)s, 'rolled', 'calendar.rolled', i.detail::jsonb
+from unnest(%(tenant_ids)s::uuid[], %(run_ids)s::uuid[], %(details)s::text[]) as i (tenant_id, run_id, detail)
+cross join lateral (
+  select r.planned_at
+  from everwhen.runs r
+  where r.tenant_id = i.tenant_id and r.run_id = i.run_id
+  offset 0) r
+where r.planned_at = %(now)s;
+
 -- name: insert_verdicts
 -- Instants that a policy or an outage kept from running: a row and an end each, so that nothing is an absence.
 with intended as (
   select i.*, s.revision, s.task, s.input, t.queue, coalesce(s.priority, t.priority) as priority
   from unnest(%(tenant_ids)s::uuid[], %(schedule_uids)s::uuid[], %(run_ids)s::uuid[], %(nominal_ats)s::timestamptz[],
-              %(utc_offsets)s::int[], %(states)s::text[], %(reasons)s::text[])
-         as i (tenant_id, schedule_uid, run_id, nominal_at, utc_offset_seconds, state, reason)
+              %(utc_offsets)s::int[], %(states)s::text[], %(reasons)s::text[], %(details)s::text[])
+         as i (tenant_id, schedule_uid, run_id, nominal_at, utc_offset_seconds, state, reason, detail)
   cross join lateral (
     select s.revision, s.task, s.input, s.priority
     from everwhen.schedules s
@@ -70,14 +82,17 @@ with intended as (
   insert into everwhen.run_ends (tenant_id, run_id, state, reason, attempts, finished_at)
   select tenant_id, run_id, i.state, i.reason, 0, %(now)s from planned join intended i using (tenant_id, run_id)
 )
-insert into everwhen.events (tenant_id, run_id, at, kind, reason)
-select tenant_id, run_id, %(now)s, i.state, i.reason from planned join intended i using (tenant_id, run_id);
+insert into everwhen.events (tenant_id, run_id, at, kind, reason, detail)
+select tenant_id, run_id, %(now)s, i.state, i.reason, i.detail::jsonb
+from planned join intended i using (tenant_id, run_id);
 
 -- name: insert_spans
-insert into everwhen.spans (tenant_id, schedule_uid, first_at, last_at, instants, verdict, reason, recorded_at)
-select s.*, %(now)s
+insert into everwhen.spans
+  (tenant_id, schedule_uid, first_at, last_at, instants, verdict, reason, recorded_at, detail)
+select tenant_id, schedule_uid, first_at, last_at, instants, verdict, reason, %(now)s, detail::jsonb
 from unnest(%(tenant_ids)s::uuid[], %(schedule_uids)s::uuid[], %(first_ats)s::timestamptz[], %(last_ats)s::timestamptz[],
-            %(instants)s::bigint[], %(verdicts)s::text[], %(reasons)s::text[]) as s
+            %(instants)s::bigint[], %(verdicts)s::text[], %(reasons)s::text[], %(details)s::text[])
+       as s (tenant_id, schedule_uid, first_at, last_at, instants, verdict, reason, detail)
 on conflict do nothing;
 
 -- name: insert_requested

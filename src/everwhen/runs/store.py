@@ -56,6 +56,14 @@ async def insert_planned(
     return await execute_count(conn, _SQL["insert_planned"], params)
 
 
+async def insert_rolled(
+    conn: Conn, *, tenant_ids: Sequence[UUID], run_ids: Sequence[UUID], details: Sequence[str | None], now: datetime
+) -> int:
+    """Record which calendar moved each run, of those planned at `now`; `details` are JSON texts."""
+    params = {"tenant_ids": list(tenant_ids), "run_ids": list(run_ids), "details": list(details), "now": now}
+    return await execute_count(conn, _SQL["insert_rolled"], params)
+
+
 async def insert_verdicts(
     conn: Conn,
     *,
@@ -66,6 +74,7 @@ async def insert_verdicts(
     utc_offsets: Sequence[int],
     states: Sequence[str],
     reasons: Sequence[str],
+    details: Sequence[str | None],
     tz_version: str,
     now: datetime,
 ) -> int:
@@ -78,6 +87,7 @@ async def insert_verdicts(
         "utc_offsets": list(utc_offsets),
         "states": list(states),
         "reasons": list(reasons),
+        "details": list(details),
         "tz_version": tz_version,
         "now": now,
     }
@@ -94,6 +104,7 @@ async def insert_spans(
     instants: Sequence[int],
     verdicts: Sequence[str],
     reasons: Sequence[str],
+    details: Sequence[str | None],
     now: datetime,
 ) -> int:
     """Write spans of equal verdicts."""
@@ -105,6 +116,7 @@ async def insert_spans(
         "instants": list(instants),
         "verdicts": list(verdicts),
         "reasons": list(reasons),
+        "details": list(details),
         "now": now,
     }
     return await execute_count(conn, _SQL["insert_spans"], params)

@@ -13,16 +13,18 @@ from typing import Any, Final, NoReturn
 from uuid import UUID
 
 from everwhen.core.ahead import Frequency, Touch, fires_a_year, touches
+from everwhen.core.calendar_use import Book
 from everwhen.core.compare import Comparison, compare
 from everwhen.core.errors import TriggerError
 from everwhen.core.explain import explain
 from everwhen.core.flex import Flex, FlexMode, due_after
 from everwhen.core.forecast import Forecast, Item, Smoothing, forecast, smooth
-from everwhen.core.triggers import Occurrence, Timing, next_after
+from everwhen.core.triggers import Occurrence, Timing, calendar_names, next_after
 from everwhen.core.zones import add
 from everwhen.postgres.pool import Database
 from everwhen.schedules import service, store
-from everwhen.schedules.model import ForecastRow, Spec, parse_spec
+from everwhen.schedules.binding import books_of
+from everwhen.schedules.model import ForecastRow, Spec, bind_spec, parse_spec
 from everwhen.schedules.service import Change, Changed
 
 MOST_SCHEDULES: Final = 20_000
@@ -92,6 +94,9 @@ class Previewed:
     sentence: str | None
 
 
+_Bound = tuple[ForecastRow, Book]
+
+
 class _NothingKept(Exception):  # noqa: N818  # the way out of a transaction that must not commit
     def __init__(self, done: Changed, now: datetime) -> None:
         super().__init__()
@@ -103,6 +108,8 @@ async def preview(  # what a timing is and who asks
     db: Database, *, tenant_id: UUID, timing: Timing, count: int, flex: Flex | None = None, uid: UUID | None = None
 ) -> Previewed:
     """Return the next `count` fires from now on, and what a person wants to know about the timing."""
+    async with db.tenant(tenant_id) as conn:
+        timing = await service.bound(conn, tenant_id=tenant_id, timing=timing)
     found = await service.preview(db, tenant_id=tenant_id, timing=timing, count=count)
     fires = [each.nominal_at for each in found if each.skipped is None]
     neighbours = await find_neighbours(db, tenant_id=tenant_id, instants=fires[:MOST_COMPARED])
@@ -188,15 +195,16 @@ def _keep_nothing(done: Changed, now: datetime) -> NoReturn:
     raise _NothingKept(done, now)
 
 
-async def _read(db: Database, tenant_id: UUID | None, *, most: int) -> tuple[datetime, list[ForecastRow], bool]:
-    found: list[ForecastRow] = []
+async def _read(db: Database, tenant_id: UUID | None, *, most: int) -> tuple[datetime, list[_Bound], bool]:
+    found: list[_Bound] = []
     async with db.system() if tenant_id is None else db.tenant(tenant_id) as conn:
         position, last = (_NIL if tenant_id is None else tenant_id, _NIL), tenant_id or _LAST
         while len(found) < most:
             page = await store.page_active(
                 conn, after_tenant_id=position[0], after_uid=position[1], last_tenant_id=last, limit=PAGE
             )
-            found += page
+            books = await books_of(conn, ((row.tenant_id, row.spec) for row in page))
+            found += [(row, books.get(row.tenant_id, {})) for row in page]
             if len(page) < PAGE:
                 return conn.now, found, True
             position = page[-1].tenant_id, page[-1].uid
@@ -216,13 +224,16 @@ def _dues(found: Sequence[Occurrence], timing: Timing, flex: Flex | None, uid: U
     ]
 
 
-def _items(rows: Sequence[ForecastRow]) -> tuple[list[Item], tuple[str, ...]]:
+def _items(rows: Sequence[_Bound]) -> tuple[list[Item], tuple[str, ...]]:
     items: list[Item] = []
     unreadable: list[str] = []
-    for row in rows:
+    for row, book in rows:
         try:
-            spec = parse_spec(row.spec)
+            spec = bind_spec(parse_spec(row.spec), book)
         except (TriggerError, LookupError, TypeError, ValueError):
+            unreadable.append(row.name)
+            continue
+        if not book.keys() >= set(calendar_names(spec.timing)):
             unreadable.append(row.name)
             continue
         items.append(Item(uid=row.uid, name=row.name, timing=spec.timing, flex=spec.flex))

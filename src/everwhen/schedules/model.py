@@ -2,17 +2,27 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
+from everwhen.core.calendar_use import Book, parse_use, use_to_json
 from everwhen.core.errors import TriggerError
 from everwhen.core.flex import Flex, flex_to_json, parse_flex
 from everwhen.core.planning import CatchUp, CatchUpPolicy
-from everwhen.core.triggers import Timing, next_after, parse_fold, parse_gap, parse_trigger, trigger_to_json
+from everwhen.core.triggers import (
+    Timing,
+    bind,
+    calendar_names,
+    next_after,
+    parse_fold,
+    parse_gap,
+    parse_trigger,
+    trigger_to_json,
+)
 from everwhen.core.zones import ZoneSource
 
 PARSED_SPECS = 20_000
@@ -168,16 +178,6 @@ class Stamp:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RezonedRow:
-    """A schedule locked to be planned by another release of the tz database."""
-
-    tenant_id: UUID
-    schedule_uid: UUID
-    state: str
-    revision: int
-    spec: str
-    decided_until: datetime
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ForecastRow:
     """What a forecast reads of a schedule."""
 
@@ -187,6 +187,16 @@ class ForecastRow:
     spec: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RezonedRow:
+    """A schedule locked to be planned by another release of the tz database."""
+
+    tenant_id: UUID
+    schedule_uid: UUID
+    state: str
+    revision: int
+    spec: str
+    decided_until: datetime
     next_at: datetime | None
     skip_until: datetime | None
     skip_reason: str | None
@@ -222,6 +232,7 @@ def timing_from_data(data: Mapping[str, Any], *, zones: ZoneSource | None = None
         parse_gap(data.get("gap")),
         parse_fold(data.get("fold")),
         zones,
+        parse_use(data.get("calendars")),
     )
 
 
@@ -244,15 +255,22 @@ def spec_to_data(spec: Spec) -> dict[str, Any]:
             "window_seconds": None if catch_up.window is None else catch_up.window.total_seconds(),
         },
         "flex": flex_to_json(spec.flex),
+        # Left out of most specs: whoever plans looks for the word before it reads anything.
+        **({} if timing.calendars is None else {"calendars": use_to_json(timing.calendars)}),
     }
 
 
-def schedule_from_row(row: ScheduleRow, *, now: datetime) -> Schedule:
+def bind_spec(spec: Spec, book: Book) -> Spec:
+    """Return the spec with its calendars."""
+    return replace(spec, timing=bind(spec.timing, book)) if calendar_names(spec.timing) else spec
+
+
+def schedule_from_row(row: ScheduleRow, *, now: datetime, book: Book) -> Schedule:
     """Read a stored schedule as of `now`. One that cannot be planned says why, and hides no other one of its list."""
     next_at, last_error = None, row.last_error
     try:
         if row.state == ScheduleState.ACTIVE:
-            next_at = next_after(parse_spec(row.spec).timing, now)
+            next_at = next_after(bind_spec(parse_spec(row.spec), book).timing, now)
     except TriggerError as error:
         last_error = f"{error.code}: {error.message}"
     return Schedule(

@@ -14,6 +14,7 @@ import psycopg
 import structlog
 
 from everwhen.core import planning
+from everwhen.core.calendar_use import Book
 from everwhen.core.errors import TriggerError
 from everwhen.core.planning import Cursor, Plan
 from everwhen.core.reasons import Reason
@@ -22,7 +23,8 @@ from everwhen.errors import Conflict
 from everwhen.postgres.pool import Connection
 from everwhen.runs.planning import record_plans
 from everwhen.schedules import store
-from everwhen.schedules.model import CursorRow, DueSchedule, ScheduleState, Spec, Stamp, parse_spec
+from everwhen.schedules.binding import books_of
+from everwhen.schedules.model import CursorRow, DueSchedule, ScheduleState, Spec, Stamp, bind_spec, parse_spec
 from everwhen.schedules.rezoning import rezone, version_of
 
 MOST_PUT_OFF: Final = timedelta(hours=1)
@@ -59,10 +61,12 @@ async def plan_due(
     locked = await store.lock_due(conn, horizon=look.horizon, limit=batch)
     due = await _rezoned(conn, locked, look)
     specs = await _specs(conn, due) if due else {}
+    books = await books_of(conn, ((each.tenant_id, specs[each.schedule_uid]) for each in due), zones=zones)
     plans: list[_Made] = []
     instants = 0
     for schedule in due:
-        made = await _plan_or_put_off(conn, schedule, specs[schedule.schedule_uid], look)
+        written = _Written(text=specs[schedule.schedule_uid], book=books.get(schedule.tenant_id, {}))
+        made = await _plan_or_put_off(conn, schedule, written, look)
         if made is not None:
             plans.append(made)
             instants += len(made.plan.runs) + len(made.plan.verdicts)
@@ -89,7 +93,8 @@ async def settle(conn: Connection, schedule: CursorRow, *, now: datetime) -> Non
     """
     if not _is_readable(schedule.spec):
         return
-    spec = parse_spec(schedule.spec)
+    books = await books_of(conn, [(schedule.tenant_id, schedule.spec)])
+    spec = bind_spec(parse_spec(schedule.spec), books.get(schedule.tenant_id, {}))
     cursor, limit = _cursor(schedule, spec), planning.MOST_INSTANTS
     if schedule.state == ScheduleState.PAUSED:
         cursor, limit = replace(cursor, skip_until=now, skip_reason=Reason.SCHEDULE_PAUSED), MOST_PAUSED_INSTANTS
@@ -126,6 +131,14 @@ class _Look:
     zones: ZoneSource | None
 
 
+@dataclass(slots=True, kw_only=True)
+class _Written:
+    """A schedule's stored spec, and its tenant's calendars."""
+
+    text: str
+    book: Book
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Made:
     """A schedule and its plan."""
@@ -154,9 +167,9 @@ async def _specs(conn: Connection, due: Sequence[DueSchedule]) -> dict[UUID, str
     return {each.uid: each.spec for each in stored}
 
 
-async def _plan_or_put_off(conn: Connection, schedule: DueSchedule, text: str, look: _Look) -> _Made | None:
+async def _plan_or_put_off(conn: Connection, schedule: DueSchedule, written: _Written, look: _Look) -> _Made | None:
     try:
-        spec = parse_spec(text, look.zones)
+        spec = bind_spec(parse_spec(written.text, look.zones), written.book)
         cursor = _cursor(schedule, spec)
         plan = planning.plan(cursor, now=look.now, until=look.until, policy=spec.catch_up)
         return _Made(schedule=schedule, cursor=cursor, plan=plan)

@@ -29,6 +29,7 @@ from uuid import UUID
 import structlog
 
 from everwhen.core import planning
+from everwhen.core.calendar_use import Book
 from everwhen.core.errors import TriggerError
 from everwhen.core.planning import CatchUp, CatchUpPolicy, Cursor
 from everwhen.core.reasons import Reason
@@ -37,7 +38,8 @@ from everwhen.core.zones import ZoneSource, tz_version
 from everwhen.postgres.pool import Connection, Database
 from everwhen.runs import service as runs
 from everwhen.schedules import store
-from everwhen.schedules.model import RevisionAction, RezonedRow, ScheduleState, Spec, Stamp, parse_spec
+from everwhen.schedules.binding import books_of
+from everwhen.schedules.model import RevisionAction, RezonedRow, ScheduleState, Spec, Stamp, bind_spec, parse_spec
 
 PAGE: Final = 2_000
 """How many watermarks one step of the sweep looks at."""
@@ -89,7 +91,11 @@ async def rezone(conn: Connection, stale: Sequence[Stamp], *, now: datetime, zon
     rows = await store.lock_for_rezoning(conn, tenant_ids=tenant_ids, uids=uids)
     planned = await runs.list_planned_ahead(conn, tenant_ids=tenant_ids, schedule_uids=uids, now=now)
     stale_rows = [row for row in rows if row.tz_version != version]
-    moves = [await _settled(conn, row, planned, now=now, zones=zones) for row in stale_rows]
+    books = await books_of(conn, ((row.tenant_id, row.spec) for row in stale_rows), zones=zones)
+    moves = [
+        await _settled(conn, row, planned, book=books.get(row.tenant_id, {}), now=now, zones=zones)
+        for row in stale_rows
+    ]
     unmoved = [row for row, moved in zip(stale_rows, moves, strict=True) if not moved]
     await store.stamp_release(
         conn,
@@ -113,13 +119,19 @@ def _is_stale(stamp: Stamp, version: str, *, first_round: bool) -> bool:
 
 
 async def _settled(
-    conn: Connection, row: RezonedRow, planned: dict[UUID, set[UUID]], *, now: datetime, zones: ZoneSource | None
+    conn: Connection,
+    row: RezonedRow,
+    planned: dict[UUID, set[UUID]],
+    *,
+    book: Book,
+    now: datetime,
+    zones: ZoneSource | None,
 ) -> bool:
     """Re-plan one schedule if our release moves it; tell whether it did."""
     if row.state != ScheduleState.ACTIVE:
         return False
     try:
-        spec = parse_spec(row.spec, zones)
+        spec = bind_spec(parse_spec(row.spec, zones), book)
         ahead, following = _ahead(row, spec, now=now)
     except (TriggerError, LookupError, TypeError, ValueError) as error:
         await _tell(conn, row, now=now, error=error)

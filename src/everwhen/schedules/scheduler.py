@@ -20,8 +20,8 @@ from everwhen.postgres.pool import Database
 from everwhen.roles import Tick
 from everwhen.schedules import store
 from everwhen.schedules.planner import plan_due
+from everwhen.schedules.replanning import follow_changes
 from everwhen.schedules.rezoning import Sweep, sweep
-
 
 REST: Final = timedelta(milliseconds=200)
 """The least time between two looks that find nothing more to do: what lies `ahead` can wait to be planned together."""
@@ -40,8 +40,9 @@ class Scheduler:
     rezoned: Sweep = field(default_factory=Sweep)
 
     async def tick(self, now: datetime) -> Tick:
-        """Plan one batch as of `now`; after a new release of the tz database, look at a page of what it may move."""
+        """Plan one batch as of `now`; before, follow a changed calendar, or a new tz release, by a page."""
         sweeping = await sweep(self.database, self.rezoned, now=now, zones=self.zones)
+        following = await follow_changes(self.database, now=now, zones=self.zones)
         async with self.database.system() as conn:
             planned = await plan_due(conn, now=now, ahead=self.ahead, batch=self.batch, zones=self.zones)
             next_due = None if planned.more else await store.next_due(conn)
@@ -49,4 +50,4 @@ class Scheduler:
         # What is due and was not taken is in another copy's hands: to look again at once would only get in its way.
         if next_due is not None and next_due > now + self.ahead:
             next_at = max(next_due - self.ahead, now + REST)
-        return Tick(done=planned.runs, more=planned.more or sweeping, next_at=next_at)
+        return Tick(done=planned.runs, more=planned.more or sweeping or following, next_at=next_at)

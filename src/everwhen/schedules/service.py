@@ -21,15 +21,18 @@ from uuid import UUID
 from psycopg.errors import ForeignKeyViolation
 
 from everwhen import clock
+from everwhen.calendars.books import load_books, share_book
+from everwhen.calendars.service import set_calendars
 from everwhen.core.errors import TriggerError
 from everwhen.core.ids import instant_of
 from everwhen.core.reasons import Reason
-from everwhen.core.triggers import Occurrence, Timing, next_after, occurrences
+from everwhen.core.triggers import Occurrence, Timing, bind, calendar_names, next_after, next_look, occurrences
 from everwhen.core.zones import FIRST_INSTANT, LAST_INSTANT, tz_version
 from everwhen.errors import Conflict, InvalidInput, NotFound
 from everwhen.postgres.pool import Connection, Database
 from everwhen.runs import service as runs
 from everwhen.schedules import planner, store
+from everwhen.schedules.binding import books_of
 from everwhen.schedules.model import (
     CursorRow,
     Revision,
@@ -38,6 +41,7 @@ from everwhen.schedules.model import (
     ScheduleDraft,
     ScheduleState,
     Spec,
+    bind_spec,
     parse_spec,
     schedule_from_row,
     spec_to_json,
@@ -71,9 +75,11 @@ async def create_schedule(db: Database, *, tenant_id: UUID, draft: ScheduleDraft
 
     Raises Conflict when the name is taken, InvalidInput when there is no such task, TriggerError when it never fires.
     """
-    refuse_never(draft.spec)
     async with db.tenant(tenant_id) as conn:
         now, uid = conn.now, clock.new_id(conn.now)
+        names = calendar_names(draft.spec.timing)
+        spec = bind_spec(draft.spec, await share_book(conn, tenant_id=tenant_id, names=names))
+        refuse_never(spec)
         try:
             made = await store.insert_schedule(
                 conn,
@@ -90,7 +96,8 @@ async def create_schedule(db: Database, *, tenant_id: UUID, draft: ScheduleDraft
             raise _unknown_task(draft.task) from error
         if made is None:
             raise Conflict(f"A schedule named {draft.name} exists already.", code="schedule.exists")
-        next_at = next_after(draft.spec.timing, now)
+        await set_calendars(conn, tenant_id=tenant_id, schedule_uid=uid, names=names)
+        next_at = next_look(spec.timing, now)
         await store.insert_watermark(
             conn, tenant_id=tenant_id, uid=uid, decided_until=now, next_at=next_at, tz_version=tz_version()
         )
@@ -108,7 +115,8 @@ async def list_schedules(db: Database, *, tenant_id: UUID, after: str = "", limi
     """Return up to `limit` schedules whose names come after `after`, by name."""
     async with db.tenant(tenant_id) as conn:
         rows = await store.list_schedules(conn, tenant_id=tenant_id, after=after, limit=limit)
-    return [schedule_from_row(row, now=conn.now) for row in rows]
+        books = await books_of(conn, ((tenant_id, row.spec) for row in rows))
+    return [schedule_from_row(row, now=conn.now, book=books.get(tenant_id, {})) for row in rows]
 
 
 async def list_revisions(db: Database, *, tenant_id: UUID, name: str, after: int = 0, limit: int) -> list[Revision]:
@@ -142,7 +150,12 @@ async def change_schedule(
     in_force = _spec_of(cursor)
     after = changes(in_force)
     spec = after.get("spec", in_force)
+    names = calendar_names(spec.timing)
+    book = await share_book(conn, tenant_id=tenant_id, names=sorted({*names, *calendar_names(in_force.timing)}))
+    in_force, spec = bind_spec(in_force, book), bind_spec(spec, book)
     refuse_never(spec)
+    if book:
+        await set_calendars(conn, tenant_id=tenant_id, schedule_uid=cursor.uid, names=names)
     await _replace(conn, cursor, after)
     await _decide_from_now(conn, cursor, None if _is_paused(cursor) else spec)
     await _record(conn, tenant_id, cursor.uid, action=RevisionAction.UPDATED, change=change)
@@ -176,13 +189,15 @@ async def resume_schedule(db: Database, *, tenant_id: UUID, name: str, change: C
         cursor = await _locked(conn, tenant_id, name)
         if not _is_paused(cursor):
             raise Conflict("The schedule is not paused.", code="schedule.not_paused")
+        spec = _spec_of(cursor)
+        spec = bind_spec(spec, await share_book(conn, tenant_id=tenant_id, names=calendar_names(spec.timing)))
         await _set_state(conn, cursor, ScheduleState.ACTIVE, None)
         await store.move_watermark(
             conn,
             tenant_id=tenant_id,
             uid=cursor.uid,
             decided_until=cursor.decided_until,
-            next_at=next_after(_spec_of(cursor).timing, cursor.decided_until),
+            next_at=next_look(spec.timing, cursor.decided_until),
             skip_until=conn.now,
             skip_reason=Reason.SCHEDULE_PAUSED,
             tz_version=tz_version(),
@@ -195,6 +210,7 @@ async def delete_schedule(db: Database, *, tenant_id: UUID, name: str, change: C
     """End a schedule for good; its history stays, its name is free. Raise NotFound."""
     async with db.tenant(tenant_id) as conn:
         cursor = await _settled(conn, tenant_id, name, Reason.SCHEDULE_DELETED)
+        await set_calendars(conn, tenant_id=tenant_id, schedule_uid=cursor.uid, names=())
         await _set_state(conn, cursor, ScheduleState.DELETED, change.reason)
         await _decide_from_now(conn, cursor, None)
         await _record(conn, tenant_id, cursor.uid, action=RevisionAction.DELETED, change=change)
@@ -204,8 +220,15 @@ async def preview(db: Database, *, tenant_id: UUID, timing: Timing, count: int) 
     """Return the next `count` fires from now on, with the instants in between that are skipped."""
     async with db.tenant(tenant_id) as conn:
         now = conn.now
+        timing = await bound(conn, tenant_id=tenant_id, timing=timing)
     # A trigger may search centuries for its next fire: off the loop, so that nobody else waits for it.
     return await asyncio.to_thread(look_ahead, timing, after=now, count=count)
+
+
+async def bound(conn: Connection, *, tenant_id: UUID, timing: Timing) -> Timing:
+    """Return a timing with its calendars, as they are now."""
+    books = await load_books(conn, ((tenant_id, name) for name in calendar_names(timing)))
+    return bind(timing, books.get(tenant_id, {}))
 
 
 def refuse_never(spec: Spec) -> None:
@@ -262,7 +285,7 @@ async def _decide_from_now(conn: Connection, cursor: CursorRow, spec: Spec | Non
         tenant_id=cursor.tenant_id,
         uid=cursor.uid,
         decided_until=conn.now,
-        next_at=None if spec is None else next_after(spec.timing, conn.now),
+        next_at=None if spec is None else next_look(spec.timing, conn.now),
         skip_until=None,
         skip_reason=None,
         tz_version=tz_version(),
@@ -305,7 +328,8 @@ async def _read(conn: Connection, tenant_id: UUID, name: str) -> Schedule:
     row = await store.get_schedule(conn, tenant_id=tenant_id, name=name)
     if row is None:
         raise _unknown()
-    return schedule_from_row(row, now=conn.now)
+    books = await books_of(conn, [(tenant_id, row.spec)])
+    return schedule_from_row(row, now=conn.now, book=books.get(tenant_id, {}))
 
 
 def _spec_of(cursor: CursorRow) -> Spec:

@@ -6,6 +6,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field, JsonValue, Strict
 
+from everwhen.core.calendar_use import MOST_CALENDARS, CalendarUse, parse_use
+from everwhen.core.calendars import Roll
 from everwhen.core.flex import Flex, FlexMode, parse_flex
 from everwhen.core.planning import CatchUp, CatchUpPolicy
 from everwhen.core.triggers import Timing
@@ -36,6 +38,14 @@ class FlexIn(Wire):
     )
 
 
+class CalendarsIn(Wire):
+    """Which calendars have to be open, and closed, when it runs; and where it goes when they are not."""
+
+    open: list[Text] = Field(default_factory=list[str], max_length=MOST_CALENDARS)
+    closed: list[Text] = Field(default_factory=list[str], max_length=MOST_CALENDARS)
+    roll: Roll = Field(default=Roll.NONE, description="none: it is excluded; else the open day it is moved to.")
+
+
 class TimingIn(Wire):
     """When to fire."""
 
@@ -43,6 +53,7 @@ class TimingIn(Wire):
     timezone: Text = "UTC"
     gap: Gap = None
     fold: Fold = None
+    calendars: CalendarsIn | None = None
 
 
 class PreviewIn(TimingIn):
@@ -74,6 +85,7 @@ class ScheduleChange(Wire):
     timezone: Text = Field(default_factory=str)
     gap: Gap = None
     fold: Fold = None
+    calendars: CalendarsIn | None = None
     catch_up: CatchUpFields = Field(default_factory=CatchUpFields)
     flex: FlexIn | None = None
     input: Payload = Field(default_factory=dict)
@@ -106,6 +118,7 @@ class ScheduleOut(BaseModel):
     timezone: str
     gap: GapPolicy | None
     fold: FoldPolicy | None
+    calendars: dict[str, JsonValue] | None = None
     catch_up: dict[str, JsonValue]
     flex: dict[str, JsonValue] | None = None
     input: JsonValue
@@ -175,7 +188,12 @@ class PreviewOut(BaseModel):
 
 def timing_of(body: TimingIn) -> Timing:
     """Return the timing; raise TriggerError."""
-    return Timing(trigger_of(body.trigger), body.timezone, body.gap, body.fold)
+    return Timing(trigger_of(body.trigger), body.timezone, body.gap, body.fold, calendars=calendars_of(body.calendars))
+
+
+def calendars_of(fields: CalendarsIn | None) -> CalendarUse | None:
+    """Return the use of calendars; raise TriggerError."""
+    return None if fields is None else parse_use(fields.model_dump(mode="json"))
 
 
 def catch_up_of(fields: CatchUpFields) -> CatchUp:
@@ -197,7 +215,7 @@ def changes_of(body: ScheduleChange, spec: Spec) -> dict[str, Any]:
     """Return the fields of a draft that a change names; those of the spec are merged into the present one."""
     given = body.model_fields_set
     changes: dict[str, Any] = {name: getattr(body, name) for name in ("task", "input", "priority") if name in given}
-    if given & {"trigger", "timezone", "gap", "fold", "catch_up", "flex"}:
+    if given & {"trigger", "timezone", "gap", "fold", "calendars", "catch_up", "flex"}:
         old = spec.timing
         changes["spec"] = Spec(
             timing=Timing(
@@ -205,6 +223,7 @@ def changes_of(body: ScheduleChange, spec: Spec) -> dict[str, Any]:
                 body.timezone if "timezone" in given else old.timezone,
                 body.gap if "gap" in given else old.gap,
                 body.fold if "fold" in given else old.fold,
+                calendars=calendars_of(body.calendars) if "calendars" in given else old.calendars,
             ),
             catch_up=catch_up_of(body.catch_up) if "catch_up" in given else spec.catch_up,
             flex=flex_of(body.flex) if "flex" in given else spec.flex,

@@ -113,6 +113,15 @@ class YearlyTrigger(Wire):
     anchor: Anchor = None
 
 
+class BusinessDayTrigger(Wire):
+    """Times of the n-th open day of each month, by a calendar."""
+
+    kind: Literal["business_day"]
+    nth: Annotated[int, Strict(), Field(ge=-31, le=31, description="1 is the first open day, -1 the last.")]
+    times: Times
+    calendar: Text = Field(description="The calendar's name.")
+
+
 class AnyOfTrigger(Wire):
     """Several triggers as one, without the instants of its exceptions, within bounds."""
 
@@ -140,6 +149,7 @@ TriggerIn = Annotated[
     | WeeklyTrigger
     | MonthlyTrigger
     | YearlyTrigger
+    | BusinessDayTrigger
     | AnyOfTrigger,
     Field(discriminator="kind"),
 ]

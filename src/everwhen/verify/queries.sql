@@ -108,7 +108,7 @@ from (
 left join (
   select distinct on (tenant_id, run_id) tenant_id, run_id, kind
   from everwhen.events
-  where kind not in ('refused', 'cancel_requested')
+  where kind not in ('refused', 'cancel_requested', 'rolled')
   order by tenant_id, run_id, event_id desc) h on h.tenant_id = r.tenant_id and h.run_id = r.run_id
 where r.state is distinct from
   case when h.kind in ('planned', 'retrying', 'released') then 'waits' when h.kind = 'claimed' then 'leased' else h.kind end
@@ -150,5 +150,5 @@ select r.tenant_id, r.run_id::text as subject,
        format('planned for %%s, but the schedule is decided only until %%s', r.nominal_at, w.decided_until) as detail
 from everwhen.runs r
 join everwhen.watermarks w on w.tenant_id = r.tenant_id and w.schedule_uid = r.schedule_uid
-where r.source = 'schedule' and r.nominal_at > w.decided_until
+where r.source = 'schedule' and least(r.nominal_at, r.due_at) > w.decided_until
 limit %(limit)s;

@@ -1,0 +1,81 @@
+"""A calendar as it is stored: versions that are written once. What they mean is in `core.calendars`."""
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from uuid import UUID
+
+from everwhen.core.calendars import Definition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalendarDraft:
+    """What a caller decides about a version, and why. Without a date it holds for all dates."""
+
+    definition: Definition
+    effective_from: date | None = None
+    changed_by: str
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalendarRow:
+    """A calendar with its latest version. `definition` is JSON text."""
+
+    name: str
+    version: int
+    effective_from: date | None
+    definition: str
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalendarItem:
+    """A calendar without its definition, as lists show it."""
+
+    name: str
+    version: int
+    effective_from: date | None
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionItem:
+    """A version without its definition. One that is not in force decides about no day."""
+
+    version: int
+    effective_from: date | None
+    is_in_force: bool
+    changed_by: str
+    reason: str | None
+    changed_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalendarKey:
+    """Which calendar, at which version: what it says never changes."""
+
+    tenant_id: UUID
+    name: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InForceRow:
+    """A version that decides about some day. `definition` is JSON text."""
+
+    tenant_id: UUID
+    calendar: str
+    version: int
+    effective_from: date | None
+    definition: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalendarChange:
+    """A changed calendar, and up to which user its schedules have been planned anew."""
+
+    tenant_id: UUID
+    calendar: str
+    after_uid: UUID

@@ -1,0 +1,151 @@
+-- name: insert_calendar
+-- A deleted one comes back under its name, and its versions go on counting; zero rows mean that the name is taken.
+insert into everwhen.calendars as c (tenant_id, name, version, created_at, updated_at)
+values (%(tenant_id)s, %(name)s, 1, %(now)s, %(now)s)
+on conflict (tenant_id, name) do update
+set version = c.version + 1, created_at = %(now)s, updated_at = %(now)s, deleted_at = null
+where c.deleted_at is not null
+returning version;
+
+-- name: next_version
+update everwhen.calendars
+set version = version + 1, updated_at = %(now)s
+where tenant_id = %(tenant_id)s and name = %(name)s and deleted_at is null
+returning version;
+
+-- name: insert_version
+insert into everwhen.calendar_versions
+  (tenant_id, calendar, version, effective_from, definition, is_in_force, changed_by, reason, changed_at)
+values
+  (%(tenant_id)s, %(calendar)s, %(version)s, %(effective_from)s, %(definition)s::jsonb, true, %(changed_by)s,
+   %(reason)s, %(now)s);
+
+-- name: supersede
+-- From its date on a later version stands for all earlier ones; without a date (null) for every one.
+update everwhen.calendar_versions
+set is_in_force = false
+where tenant_id = %(tenant_id)s and calendar = %(calendar)s and version < %(version)s and is_in_force
+  and (%(effective_from)s::date is null or effective_from >= %(effective_from)s::date);
+
+-- name: count_in_force
+select count(*) as versions
+from everwhen.calendar_versions
+where tenant_id = %(tenant_id)s and calendar = %(calendar)s and is_in_force;
+
+-- name: get_calendar
+select c.name, c.version, v.effective_from, v.definition::text as definition, c.created_at, c.updated_at
+from everwhen.calendars c
+join everwhen.calendar_versions v on v.tenant_id = c.tenant_id and v.calendar = c.name and v.version = c.version
+where c.tenant_id = %(tenant_id)s and c.name = %(name)s and c.deleted_at is null;
+
+-- name: list_calendars
+select c.name, c.version, v.effective_from, c.created_at, c.updated_at
+from everwhen.calendars c
+join everwhen.calendar_versions v on v.tenant_id = c.tenant_id and v.calendar = c.name and v.version = c.version
+where c.tenant_id = %(tenant_id)s and c.deleted_at is null and c.name > %(after)s
+order by c.name
+limit %(limit)s;
+
+-- name: list_versions
+select version, effective_from, is_in_force, changed_by, reason, changed_at
+from everwhen.calendar_versions
+where tenant_id = %(tenant_id)s and calendar = %(calendar)s and version > %(after)s
+order by version
+limit %(limit)s;
+
+-- name: get_version
+select definition::text as definition
+from everwhen.calendar_versions
+where tenant_id = %(tenant_id)s and calendar = %(calendar)s and version = %(version)s;
+
+-- name: lock_calendar
+-- For its deletion: whoever begins to use it meanwhile holds it in share mode, and is waited for.
+select version from everwhen.calendars
+where tenant_id = %(tenant_id)s and name = %(name)s and deleted_at is null
+for no key update;
+
+-- name: delete_calendar
+update everwhen.calendars
+set deleted_at = %(now)s, updated_at = %(now)s
+where tenant_id = %(tenant_id)s and name = %(name)s and deleted_at is null;
+
+-- name: end_versions
+update everwhen.calendar_versions
+set is_in_force = false
+where tenant_id = %(tenant_id)s and calendar = %(calendar)s and is_in_force;
+
+-- name: users_of
+select s.name
+from everwhen.calendar_users u
+join everwhen.schedules s on s.tenant_id = u.tenant_id and s.uid = u.schedule_uid
+where u.tenant_id = %(tenant_id)s and u.calendar = %(calendar)s and s.state <> 'deleted'
+order by s.name
+limit %(limit)s;
+
+-- name: share_calendars
+-- A schedule that begins to use calendars holds them until it has said so: a change waits, and then finds it among the
+-- users. In the order of the key, as whoever takes several locks.
+select tenant_id, name, version
+from everwhen.calendars
+where tenant_id = %(tenant_id)s and name = any(%(names)s::text[]) and deleted_at is null
+order by name
+for share;
+
+-- name: find_calendars
+-- What the planner's batch needs, over all tenants, each by its key.
+select c.tenant_id, c.name, c.version
+from unnest(%(tenant_ids)s::uuid[], %(names)s::text[]) as w (tenant_id, name)
+cross join lateral (
+  select c.tenant_id, c.name, c.version
+  from everwhen.calendars c
+  where c.tenant_id = w.tenant_id and c.name = w.name and c.deleted_at is null
+  offset 0) c;
+
+-- name: read_in_force
+select v.tenant_id, v.calendar, v.version, v.effective_from, v.definition::text as definition
+from unnest(%(tenant_ids)s::uuid[], %(names)s::text[]) as w (tenant_id, name)
+cross join lateral (
+  select v.tenant_id, v.calendar, v.version, v.effective_from, v.definition
+  from everwhen.calendar_versions v
+  where v.tenant_id = w.tenant_id and v.calendar = w.name and v.is_in_force
+  offset 0) v;
+
+-- name: insert_users
+insert into everwhen.calendar_users (tenant_id, calendar, schedule_uid)
+select %(tenant_id)s, calendar, %(schedule_uid)s
+from unnest(%(calendars)s::text[]) as calendar
+order by calendar
+on conflict do nothing;
+
+-- name: delete_users
+delete from everwhen.calendar_users
+where tenant_id = %(tenant_id)s and schedule_uid = %(schedule_uid)s and calendar <> all(%(kept)s::text[]);
+
+-- name: mark_changed
+-- Before the calendar itself is locked, so that whoever works changes off and waits for a schedule never stands in the
+-- way of whoever changes that schedule and waits for the calendar.
+insert into everwhen.calendar_changes (tenant_id, calendar, after_uid)
+values (%(tenant_id)s, %(calendar)s, '00000000-0000-0000-0000-000000000000')
+on conflict (tenant_id, calendar) do update set after_uid = excluded.after_uid;
+
+-- name: take_change
+select tenant_id, calendar, after_uid
+from everwhen.calendar_changes
+order by tenant_id, calendar
+limit 1
+for update skip locked;
+
+-- name: page_users
+select schedule_uid
+from everwhen.calendar_users
+where tenant_id = %(tenant_id)s and calendar = %(calendar)s and schedule_uid > %(after_uid)s
+order by schedule_uid
+limit %(limit)s;
+
+-- name: move_change
+update everwhen.calendar_changes
+set after_uid = %(after_uid)s
+where tenant_id = %(tenant_id)s and calendar = %(calendar)s;
+
+-- name: end_change
+delete from everwhen.calendar_changes where tenant_id = %(tenant_id)s and calendar = %(calendar)s;
