@@ -154,15 +154,13 @@ def _print_json(found: list[ScheduleMoves], releases: Releases, *, output: str, 
 
 
 def _item(each: ScheduleMoves, shown: int) -> dict[str, Any]:
-    from everwhen.core.compare import MoveKind
+    from everwhen.core.compare import Comparison, MoveKind
 
-    comparison = each.comparison
-    if comparison is None:
-        return {"name": each.name, "timezone": each.timezone, "error": each.error}
+    comparison = each.comparison or Comparison(moves=(), unchanged=0, until=each.after, cut=True)
     return {
         "name": each.name,
         "timezone": each.timezone,
-        "error": None,
+        "error": each.error,
         **{kind.value: comparison.count(kind) for kind in MoveKind},
         "unchanged": comparison.unchanged,
         "compared_until": _utc(comparison.until),

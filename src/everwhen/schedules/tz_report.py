@@ -27,6 +27,7 @@ class ScheduleMoves:
 
     name: str
     timezone: str
+    after: datetime
     comparison: Comparison | None
     error: str | None = None
 
@@ -44,9 +45,10 @@ def compare_releases(specs: Iterable[tuple[str, Mapping[str, Any]]], releases: R
     for name, spec in specs:
         timezone = str(spec.get("timezone") or "UTC")
         try:
-            yield ScheduleMoves(name=name, timezone=timezone, comparison=_compare(spec, timezone, releases))
-        except TriggerError as error:
-            yield ScheduleMoves(name=name, timezone=timezone, comparison=None, error=f"{error.code}: {error.message}")
+            comparison, error = _compare(spec, timezone, releases), None
+        except TriggerError as refused:
+            comparison, error = None, f"{refused.code}: {refused.message}"
+        yield ScheduleMoves(name=name, timezone=timezone, after=releases.after, comparison=comparison, error=error)
 
 
 def _compare(spec: Mapping[str, Any], timezone: str, releases: Releases) -> Comparison:
