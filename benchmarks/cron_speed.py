@@ -7,7 +7,6 @@ next repeated from fire to fire. The expressions are those of their own document
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import perf_counter
@@ -36,19 +35,27 @@ ROUNDS = 5
 
 def parse_and_next(expr: str, timezone: str) -> float:
     """Return microseconds to parse an expression and find its first fire, nothing of it cached."""
-    return _best(50, lambda: next_after(Timing(Cron(expr), timezone), START), before=_forget)
+    rounds: list[float] = []
+    for _ in range(ROUNDS):
+        taken = 0.0
+        for _ in range(50):
+            _forget()
+            began = perf_counter()
+            next_after(Timing(Cron(expr), timezone), START)
+            taken += perf_counter() - began
+        rounds.append(taken / 50)
+    return min(rounds) * 1e6
 
 
 def repeated_next(expr: str, timezone: str) -> float:
     """Return microseconds for `next_after` from fire to fire."""
-    timing = Timing(Cron(expr), timezone)
-
-    def step() -> None:
-        nonlocal at
-        at = next_after(timing, at) or START
-
-    at = START
-    return _best(2_000, step)
+    timing, rounds = Timing(Cron(expr), timezone), list[float]()
+    for _ in range(ROUNDS):
+        at, began = START, perf_counter()
+        for _ in range(200):
+            at = next_after(timing, at) or START
+        rounds.append((perf_counter() - began) / 200)
+    return min(rounds) * 1e6
 
 
 def year_of_schedules(count: int = 10_000) -> tuple[int, float]:
@@ -99,25 +106,6 @@ def main() -> int:
             f"a year of {count} mixed schedules: {found} fires in {seconds:.1f} s, {seconds / found * 1e6:.2f} us each"
         )
     return 0
-
-
-def _best(count: int, step: Callable[[], object], *, before: Callable[[], None] | None = None) -> float:
-    rounds: list[float] = []
-    for _ in range(ROUNDS):
-        taken = 0.0
-        if before is None:
-            began = perf_counter()
-            for _ in range(count):
-                step()
-            taken = perf_counter() - began
-        else:
-            for _ in range(count):
-                before()
-                began = perf_counter()
-                step()
-                taken += perf_counter() - began
-        rounds.append(taken / count)
-    return min(rounds) * 1e6
 
 
 def _forget() -> None:
