@@ -10,6 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from everwhen.core.errors import TriggerError
+from everwhen.core.explain import explain
 from everwhen.core.rules import MONTHS, WEEKDAYS
 from everwhen.core.triggers import Rrule, Timing, fires, parse_trigger, trigger_to_json
 
@@ -190,3 +191,37 @@ def test_times_are_not_combined_with_each_other():
     trigger = parse_trigger({"kind": "daily", "times": ["09:30", "17:00", "17:00:15"]})
     found = islice(fires(Timing(trigger), after=datetime(2027, 1, 1, tzinfo=UTC)), 3)
     assert [f"{fire:%H:%M:%S}" for fire in found] == ["09:30:00", "17:00:00", "17:00:15"]
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        ({"kind": "daily", "times": ["09:00", "17:30"]}, "At 09:00 and 17:30 every day."),
+        (
+            {"kind": "weekly", "weekdays": ["MON", "FRI"], "times": ["09:00"], "every": 2, "anchor": "2024-01-01"},
+            "At 09:00 on Monday and Friday of every 2 weeks from 2024-01-01 on.",
+        ),
+        (
+            {"kind": "monthly", "days": [1, 22, -1, -2], "times": ["09:00"]},
+            "At 09:00 on the 1st, the 22nd, the last day and the 2nd to last day of every month.",
+        ),
+        (
+            {"kind": "yearly", "months": ["NOV"], "on": [{"weekday": "THU", "nth": 4}], "times": ["12:00"]},
+            "At 12:00 on the 4th Thursday of every year in November.",
+        ),
+        (
+            {"kind": "every", "every": "P1Y6M", "mode": "wall", "anchor": "2024-01-31T09:00"},
+            "Every 18 months on the wall clock, counted from 2024-01-31 09:00:00 local time.",
+        ),
+        (
+            {
+                "kind": "any_of",
+                "triggers": [{"kind": "daily", "times": ["09:00"]}, {"kind": "daily", "times": ["12:00"]}],
+                "except": [{"kind": "weekly", "weekdays": ["SUN"], "times": ["09:00"]}],
+            },
+            "At 09:00 every day; or at 12:00 every day; except at 09:00 on Sunday of every week.",
+        ),
+    ],
+)
+def test_a_sentence_says_what_a_rule_means(data, sentence):
+    assert explain(parse_trigger(data)) == sentence

@@ -8,8 +8,10 @@ from datetime import datetime, timedelta
 
 from everwhen.core.cron_days import DayPick, LastDay, LastWeekday, NearestWeekday, NthWeekday
 from everwhen.core.cron_syntax import CronFields
+from everwhen.core.explain_rules import explain_months, explain_rule
 from everwhen.core.interval import EPOCH
-from everwhen.core.trigger_values import At, Cron, Every, Trigger
+from everwhen.core.rules import CalendarRule
+from everwhen.core.trigger_values import AnyOf, At, Cron, Every, Rrule, Trigger
 
 _WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 _MONTHS = (
@@ -32,9 +34,23 @@ def explain(trigger: Trigger) -> str:
             text = _every(trigger)
         case At(at=at):
             text = f"once, at {_moment(at)}"
+        case CalendarRule():
+            text = explain_rule(trigger)
+        case Rrule(rrule=rrule, dtstart=dtstart):
+            since = "" if dtstart is None else f", from {_moment(dtstart)} on"
+            text = f"by the recurrence rule {'; '.join(rrule.split())}{since}"
+        case AnyOf(triggers=triggers, exceptions=exceptions):
+            text = "; or ".join(_inside(member) for member in triggers)
+            if exceptions:
+                text += f"; except {'; or '.join(_inside(member) for member in exceptions)}"
         case _:
             text = "at times that have no sentence yet"
     return f"{text[0].upper()}{text[1:]}."
+
+
+def _inside(trigger: Trigger) -> str:
+    sentence = explain(trigger)
+    return f"{sentence[0].lower()}{sentence[1:-1]}"
 
 
 def explain_cron(fields: CronFields) -> str:
@@ -57,7 +73,9 @@ def _in_months(days: str, fields: CronFields) -> str:
 
 def _every(trigger: Every) -> str:
     since = "the start of 1970 in UTC" if trigger.anchor == EPOCH else _moment(trigger.anchor)
-    return f"every {_duration(trigger.period)}, counted from {since}"
+    steps = trigger.steps
+    every = explain_months(steps) if steps is not None and steps.months else f"every {_duration(trigger.period)}"
+    return f"{every}{' on the wall clock' if steps is not None else ''}, counted from {since}"
 
 
 def _moment(time: datetime) -> str:
