@@ -31,6 +31,7 @@ from everwhen.core.rrule_syntax import Freq, Rule
 
 MOST_STEPS: Final = 2_000
 MOST_PERIODS: Final = 2_000
+MOST_PHASES: Final = 31
 MOST_WALKED: Final = 2_000
 
 _DAY_SECONDS: Final = 86_400
@@ -285,7 +286,17 @@ class _PlacePattern:
 
 
 class _UnitPattern:
-    __slots__ = ("_allowed", "_days", "_interval", "_offsets", "_origin", "_per_day", "_seconds", "_unrestricted")
+    __slots__ = (
+        "_allowed",
+        "_days",
+        "_interval",
+        "_offsets",
+        "_origin",
+        "_per_day",
+        "_phases",
+        "_seconds",
+        "_unrestricted",
+    )
 
     def __init__(self, rule: Rule, days: Days, start: datetime) -> None:
         self._seconds = _UNIT_SECONDS[rule.freq]
@@ -306,6 +317,10 @@ class _UnitPattern:
         self._unrestricted = days.unrestricted and len(self._allowed) == self._per_day
         if not len(self._offsets) or not self._meets():
             raise _unreachable()
+        # After so many days the interval meets the same times of day again; a long wait is likely, for each instance.
+        self._phases = rule.interval // gcd(self._per_day, rule.interval)
+        if not self._unrestricted and self._phases > MOST_PHASES:
+            raise _too_much_work()
 
     def search(self, wall: datetime) -> datetime | None:
         current, offset = divmod(wall.toordinal() * _DAY_SECONDS + _second_of(wall), self._seconds)
@@ -319,7 +334,7 @@ class _UnitPattern:
 
     def nth(self, first: datetime, n: int) -> datetime | None:
         if not self._unrestricted:
-            return _walk(self, first, n)
+            return _walk(self, first, n, most=MOST_WALKED // self._phases)
         unit, offset = divmod(first.toordinal() * _DAY_SECONDS + _second_of(first), self._seconds)
         units, index = divmod(self._offsets.rank(offset) - 1 + n, len(self._offsets))
         day, second = divmod((unit + units * self._interval) * self._seconds + self._offsets.at(index), _DAY_SECONDS)
@@ -356,11 +371,11 @@ class _UnitPattern:
         )
 
 
-def _walk(pattern: _Pattern, first: datetime, n: int) -> datetime | None:
-    if n >= MOST_WALKED:
+def _walk(pattern: _Pattern, first: datetime, n: int, *, most: int = MOST_WALKED) -> datetime | None:
+    if n >= most:
         raise TriggerError(
             "trigger.rrule.count",
-            f"COUNT is at most {MOST_WALKED} for a rule whose periods differ as these do; use UNTIL",
+            f"COUNT is at most {most} for a rule whose periods differ as these do; use UNTIL",
             field="rrule",
         )
     found: datetime | None = first
