@@ -12,6 +12,7 @@ import click
 from everwhen import __version__
 
 COMMANDS: Final = {
+    "calendar": "everwhen.cli.calendar:calendar",
     "db": "everwhen.cli.server:db",
     "doctor": "everwhen.cli.doctor:doctor",
     "explain-trigger": "everwhen.cli.explain:explain_trigger",
