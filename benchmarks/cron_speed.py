@@ -9,7 +9,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 
 from benchmarks.peers.environments import python_for
 from everwhen.core import cron, cron_terms
@@ -59,7 +59,7 @@ def repeated_next(expr: str, timezone: str) -> float:
 
 
 def year_of_schedules(count: int = 10_000) -> tuple[int, float]:
-    """Return the fires of a year of many mixed schedules, and the seconds they took."""
+    """Return the fires of a year of many mixed schedules, and the seconds of processor time they took."""
     zones = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe")
     # Of a hundred, one runs every 15 minutes, 4 hourly, 75 daily, 15 weekly and 5 on some day of the month.
     shapes = (
@@ -73,11 +73,11 @@ def year_of_schedules(count: int = 10_000) -> tuple[int, float]:
         Timing(Cron(shapes[i % 100].format(m=i % 60, h=i % 24, d=1 + i % 28, w=i % 7)), zones[i // 100 % 5])
         for i in range(count)
     ]
-    until, found, began = START + timedelta(days=365), 0, perf_counter()
+    until, found, began = START + timedelta(days=365), 0, process_time()
     for timing in timings:
         for _ in fires(timing, after=START, until=until):
             found += 1
-    return found, perf_counter() - began
+    return found, process_time() - began
 
 
 def main() -> int:
@@ -102,9 +102,8 @@ def main() -> int:
         _say(f"{expr:<18}{zone:<18}" + "".join(cells))
     for count in (1_000, 10_000):
         found, seconds = year_of_schedules(count)
-        _say(
-            f"a year of {count} mixed schedules: {found} fires in {seconds:.1f} s, {seconds / found * 1e6:.2f} us each"
-        )
+        each = seconds / found * 1e6
+        _say(f"a year of {count} schedules: {found} fires in {seconds:.1f} s of processor time, {each:.2f} us each")
     return 0
 
 
