@@ -14,6 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from everwhen.calendars import store as calendars
 from everwhen.core.ids import scheduled_run_id
 from everwhen.dispatch import store as dispatch
 from everwhen.dispatch.model import Lease
@@ -271,6 +272,35 @@ async def test_planning_touches_few_pages_whatever_the_statistics_say(system: Wa
     assert len(due) == made == moved == BATCH
     costs = {"lock_due": locked, "insert_planned": inserted, "advance_watermarks": advanced}
     assert {name: pages for name, pages in costs.items() if pages > MOST_PAGES_A_ROW * BATCH} == {}
+
+
+CALENDARS = """
+    insert into everwhen.calendars
+    select '{tenant}', 'c' || n, 1, now(), now() from generate_series({first}, {last}) n;
+    insert into everwhen.calendar_versions
+    select tenant_id, name, 1, null, '{{}}', true, 'tester', null, now() from everwhen.calendars
+    on conflict do nothing;
+"""
+
+
+async def test_calendars_are_found_in_few_pages_whatever_the_statistics_say(system: Watched, run_as_superuser) -> None:
+    conn = system.conn
+    names = [f"c{number}" for number in range(1, BATCH + 1)]
+    wanted: dict[str, Any] = {"tenant_ids": [TENANT] * BATCH, "names": names}
+    run_as_superuser(DEFINE)
+    run_as_superuser(CALENDARS, first=1, last=1)
+    await calendars.find_calendars(conn, **wanted)
+    await calendars.read_in_force(conn, **wanted)
+    run_as_superuser(CALENDARS)
+
+    found, keys = await system.pages(lambda: calendars.find_calendars(conn, **wanted))
+    read, rows = await system.pages(lambda: calendars.read_in_force(conn, **wanted))
+    taken, _ = await system.pages(lambda: calendars.take_change(conn))
+
+    assert len(keys) == len(rows) == BATCH
+    assert found <= 10 * BATCH
+    assert read <= 10 * BATCH
+    assert taken <= 10
 
 
 async def test_a_statement_that_the_statistics_can_turn_is_found_out(tenant: Watched, run_as_superuser) -> None:

@@ -66,6 +66,9 @@ def _timing(function: Callable[..., None]) -> Callable[..., None]:
             click.option(
                 "--fold", type=click.Choice(["first", "second", "both"]), help="Local times that occur twice."
             ),
+            click.option(
+                "--calendars", metavar="JSON", help='Such as {"open": ["de"], "roll": "preceding"}; null: none.'
+            ),
         )
     ):
         function = option(function)
@@ -243,7 +246,10 @@ def _body(*, input_text: str | None = None, catch_up: str | None = None, **optio
     )
     trigger = _trigger(**{name: options.pop(name) for name in ("cron", "seconds", "every", "at")})
     flex = _flex(options.pop("flex_mode", None), options.pop("flex_seconds", None))
+    calendars = options.pop("calendars", None)
     body = given(**options, trigger=trigger, catch_up=policy or None) | flex
+    if calendars is not None:
+        body["calendars"] = json_option(calendars, option="--calendars")
     return body | ({} if input_text is None else {"input": json_option(input_text, option="--input")})
 
 

@@ -6,6 +6,7 @@ cannot say less or more than what happens. Correct comes before pretty: what has
 
 from datetime import datetime, timedelta
 
+from everwhen.core.business_days import BusinessDay
 from everwhen.core.cron_days import DayPick, LastDay, LastWeekday, NearestWeekday, NthWeekday
 from everwhen.core.cron_syntax import CronFields
 from everwhen.core.explain_rules import explain_months, explain_rule
@@ -39,6 +40,8 @@ def explain(trigger: Trigger) -> str:
         case Rrule(rrule=rrule, dtstart=dtstart):
             since = "" if dtstart is None else f", from {_moment(dtstart)} on"
             text = f"by the recurrence rule {'; '.join(rrule.split())}{since}"
+        case BusinessDay():
+            text = _business_day(trigger)
         case AnyOf(triggers=triggers, exceptions=exceptions):
             text = "; or ".join(_inside(member) for member in triggers)
             if exceptions:
@@ -46,6 +49,14 @@ def explain(trigger: Trigger) -> str:
         case _:
             text = "at times that have no sentence yet"
     return f"{text[0].upper()}{text[1:]}."
+
+
+def _business_day(trigger: BusinessDay) -> str:
+    back = abs(trigger.nth)
+    which = ordinal(back) if trigger.nth > 0 else "last" if back == 1 else f"{ordinal(back)} last"
+    return (
+        f"at {listed(list(trigger.times))} on the {which} business day of every month, by calendar {trigger.calendar}"
+    )
 
 
 def _inside(trigger: Trigger) -> str:

@@ -185,7 +185,8 @@ limit %(limit)s;
 -- name: withdraw_planned
 -- Runs of a schedule that were planned ahead and are not due: their schedule changed, so they were never due. A worker
 -- cannot have seen them. The event stays; the instant is decided anew under the new revision. A run that only a flex
--- window keeps from being due belongs to an instant that has passed: it was decided, and stays.
+-- window keeps from being due belongs to an instant that has passed: it was decided, and stays. So does one that a
+-- calendar has moved to before its instant, once it is due.
 with withdrawn as (
   delete from everwhen.waiting w
   using everwhen.runs r
