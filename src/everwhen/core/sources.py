@@ -192,7 +192,15 @@ def nth_fire(source: Source, n: int, *, first: datetime) -> datetime | None:
             f"max_runs is at most {MOST_COUNTED}, except for one trigger of elapsed time; use end",
             field="max_runs",
         )
-    return next(islice(source.fires(before), n - 1, None), None)
+    found = 0
+    for number, event in enumerate(source.events(before)):
+        if number >= MOST_EXCLUDED:
+            # What is excluded in between is walked over as well.
+            raise _too_much_excluded()
+        found += event.fires
+        if found == n:
+            return event.at
+    return None
 
 
 def _too_much_excluded() -> TriggerError:
