@@ -16,7 +16,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from heapq import merge
-from itertools import groupby, islice, takewhile
+from itertools import groupby, takewhile
 from typing import Final, NamedTuple, Protocol
 
 from everwhen.core import interval
