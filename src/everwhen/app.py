@@ -7,6 +7,7 @@ begun, roles end after their tick, the pools close. A second signal ends the pro
 
 import asyncio
 import contextlib
+import errno
 import gc
 import signal
 import socket
@@ -132,12 +133,22 @@ def make_role(name: RoleName, services: Services) -> Role:
             raise ValueError("the API does not tick")
 
 
-async def serve(settings: Settings, conninfo: str, *, on_started: OnStarted | None = None) -> None:
-    """Run the roles of the settings until told to stop. `on_started` gets the services and the API's address."""
+async def serve(
+    settings: Settings, conninfo: str, *, on_started: OnStarted | None = None, any_port: bool = False
+) -> None:
+    """Run the roles of the settings until told to stop. `on_started` gets the services and the API's address.
+
+    With `any_port` a port that is taken is replaced by a free one.
+    """
     stop = asyncio.Event()
     _stop_on_signals(stop)
     async with open_services(settings, conninfo) as services, asyncio.TaskGroup() as tasks:
-        url = _start_api(services, tasks, stop) if "api" in settings.roles else ""
+        end_api = asyncio.Event()
+        url = ""
+        if "api" in settings.roles:
+            listening = _listen(settings, any_port=any_port)
+            url = f"http://{settings.host}:{listening.getsockname()[1]}"
+            _start_api(services, tasks, end_api, listening)
         for name in settings.roles:
             if name != "api":
                 tasks.create_task(_run_role(make_role(name, services), services, stop))
@@ -145,28 +156,28 @@ async def serve(settings: Settings, conninfo: str, *, on_started: OnStarted | No
         _spare_the_collector()
         log.info("server.started", url=url, roles=list(settings.roles))
         await stop.wait()
-        if companion is not None:
+        if companion is not None:  # what uses the API ends before it
             companion.cancel()
+            await asyncio.wait({companion}, timeout=SHUTDOWN_SECONDS)
+        end_api.set()
     log.info("server.stopped")
 
 
-def _start_api(services: Services, tasks: asyncio.TaskGroup, stop: asyncio.Event) -> str:
-    listening, url = _listen(services.settings)
+def _start_api(services: Services, tasks: asyncio.TaskGroup, end: asyncio.Event, listening: socket.socket) -> None:
     server = _server(services)
 
     async def serve_api() -> None:
         await server.serve(sockets=[listening])
-        if not stop.is_set():
+        if not end.is_set():
             raise RuntimeError("the API ended by itself")
 
     async def end_api() -> None:
-        await stop.wait()
+        await end.wait()
         services.lines.close()
         server.should_exit = True
 
     tasks.create_task(serve_api())
     tasks.create_task(end_api())
-    return url
 
 
 async def _run_role(role: Role, services: Services, stop: asyncio.Event) -> None:
@@ -209,23 +220,33 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _listen(settings: Settings) -> tuple[socket.socket, str]:
+def _listen(settings: Settings, *, any_port: bool) -> socket.socket:
     """Bind before anything else is started: a request that comes early is kept, not refused."""
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            settings.host, settings.port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
-        )[0]
-        # With its protocol named, or asyncio leaves Nagle's algorithm on: 31 ms an answer instead of 0.4.
-        listening = socket.socket(family, kind, protocol)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-        listening.listen(2048)
+        return _bound(settings.host, settings.port)
     except OSError as error:
+        if any_port and error.errno == errno.EADDRINUSE:
+            return _bound(settings.host, 0)
         raise ConfigurationError(
             f"cannot listen on {settings.host}:{settings.port}: {error.strerror}; choose another with EVERWHEN_PORT"
         ) from error
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
+    )[0]
+    # With its protocol named, or asyncio leaves Nagle's algorithm on: 31 ms an answer instead of 0.4.
+    listening = socket.socket(family, kind, protocol)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(2048)
+    except OSError:
+        listening.close()
+        raise
     listening.setblocking(False)
-    return listening, f"http://{settings.host}:{listening.getsockname()[1]}"
+    return listening
 
 
 def _server(services: Services) -> _Server:

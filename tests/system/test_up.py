@@ -133,7 +133,7 @@ def test_it_shows_a_run_that_succeeds_and_ends_without_a_trace(folder: Path, num
         up.until("First run succeeded")
         assert re.search(r"hello-often@\S+ +planned", up.said)
         assert re.search(r"hello-often@\S+ +claimed +\d+ ms late, attempt 1", up.said)
-        for private in ("client.json", "jwt.secret", "superuser.conninfo"):
+        for private in ("client.json", "jwt.secret"):
             assert (up.data / private).stat().st_mode & 0o777 == 0o600
         client = json.loads((up.data / "client.json").read_text())
         assert (client["url"], client["tenant"]) == (up.url(), "demo")
@@ -163,6 +163,27 @@ def test_after_a_kill_no_orphan_is_left_and_the_next_start_goes_on(folder: Path)
         assert (folder / ".everwhen" / "jwt.secret").read_text() == secret
         assert again.end(signal.SIGINT) == 0
         assert_nothing_is_left(folder)
+
+
+def test_it_ends_in_one_line_when_its_database_dies(folder: Path) -> None:
+    with running(folder, "--no-demo") as up:
+        up.until("address ")
+        os.kill(int((up.data / "pgdata" / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+
+        assert up.process.wait(STOP_SECONDS) == 1
+        assert "everwhen: the database ended by itself" in up.said
+        assert "Traceback" not in up.said
+
+
+def test_the_promises_are_checked_without_a_setting(folder: Path) -> None:
+    with running(folder) as up:
+        up.until("First run succeeded")
+
+        checked = subprocess.run(
+            [EVERWHEN, "verify"], cwd=folder, capture_output=True, text=True, timeout=START_SECONDS, check=False
+        )
+        assert (checked.returncode, checked.stderr.strip()) == (0, "every promise holds")
+        assert up.end(signal.SIGINT) == 0
 
 
 def test_a_second_one_on_the_same_data_is_refused_in_one_line(folder: Path) -> None:

@@ -79,11 +79,11 @@ def verify() -> None:
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Its data directory. [default: ./.everwhen]")
 def db(data_dir: Path | None) -> None:
     """Open psql as the superuser of the running embedded server: to look, since the history is append-only."""
-    from everwhen.postgres.embedded import default_data_dir
+    from everwhen.postgres.embedded import attach, default_data_dir
     from everwhen.postgres.host import find_bin_dir
 
     with one_line_errors():
-        conninfo = (Path(data_dir or default_data_dir(Path.cwd())) / "superuser.conninfo").read_text().strip()
+        conninfo = attach(data_dir or default_data_dir(Path.cwd()))
     psql = find_bin_dir() / "psql"
     os.execv(psql, [str(psql), conninfo])  # noqa: S606  # the wheel's own program, no shell
 
@@ -109,10 +109,17 @@ def load_settings(**overrides: object) -> "Settings":
 
 
 def database_url(settings: "Settings") -> str:
-    """Return the application's login, or end with the line that says what is missing."""
-    if settings.database_url is None:
-        raise Fatal("set EVERWHEN_DATABASE_URL, or use `everwhen up`, which runs a database of its own")
-    return settings.database_url.get_secret_value()
+    """Return the application's login: the one that is set, or that of `everwhen up` in this folder."""
+    from everwhen.postgres.cluster import APP
+    from everwhen.postgres.embedded import attach, default_data_dir
+    from everwhen.postgres.errors import EmbeddedServerError
+
+    if settings.database_url is not None:
+        return settings.database_url.get_secret_value()
+    try:
+        return attach(settings.data_dir or default_data_dir(Path.cwd()), role=APP)
+    except EmbeddedServerError as error:
+        raise Fatal(f"set EVERWHEN_DATABASE_URL, or start `everwhen up` in this folder ({error})") from error
 
 
 def run_async(work: Coroutine[Any, Any, None]) -> None:

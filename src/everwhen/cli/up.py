@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import sys
 import threading
 from pathlib import Path
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from everwhen.app import Services
     from everwhen.config import Settings
     from everwhen.demo.set_up import Demo
+    from everwhen.postgres.embedded import EmbeddedPostgres
 
 WORKER_STOP_SECONDS: Final = 2.0
 _COLOURS: Final = {"succeeded": "green", "dead": "red", "retrying": "yellow", "planned": "bright_black"}
@@ -39,28 +39,40 @@ def up(data_dir: Path | None, host: str | None, port: int | None, *, demo: bool)
     click.echo(f"everwhen up  (data: {folder})", err=True)
     with one_line_errors(), EmbeddedPostgres.start(folder) as server:
         migrate(server.owner_conninfo)
-        _write_private(folder / "superuser.conninfo", server.superuser_conninfo)
         secret = _kept_secret(folder / "jwt.secret")
-        settings = load_settings(
-            data_dir=folder, host=host, port=_free_port(settings), jwt_secret=secret, log_level=_quiet(settings)
-        )
-        _serve(settings, server.app_conninfo, folder=folder, demo=demo)
+        settings = load_settings(data_dir=folder, host=host, port=port, jwt_secret=secret, log_level=_quiet(settings))
+        _serve(settings, server, folder=folder, demo=demo)
 
 
-def _serve(settings: "Settings", conninfo: str, *, folder: Path, demo: bool) -> None:
+def _serve(settings: "Settings", server: "EmbeddedPostgres", *, folder: Path, demo: bool) -> None:
+    import asyncio
+
     from everwhen import app
 
     async def on_started(services: "Services", url: str) -> None:
-        if demo:
-            await _show_demo(services, url, folder)
-        else:
-            click.echo(f"  address    {url}", err=True)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(_outlive(server, folder))
+            if demo:
+                tasks.create_task(_show_demo(services, url, folder))
+            else:
+                click.echo(f"  address    {url}", err=True)
 
-    run_async(app.serve(settings, conninfo, on_started=on_started))
+    chosen = "port" in settings.model_fields_set
+    run_async(app.serve(settings, server.app_conninfo, on_started=on_started, any_port=not chosen))
     click.echo("stopped", err=True)
 
 
+async def _outlive(server: "EmbeddedPostgres", folder: Path) -> None:
+    """End everything when the database ends by itself: without it nothing here can work."""
+    from everwhen.postgres.errors import EmbeddedServerError
+
+    status = await server.wait()
+    raise EmbeddedServerError(f"the database ended by itself (exit {status}); see {folder / 'postgres.log'}")
+
+
 async def _show_demo(services: "Services", url: str, folder: Path) -> None:
+    import asyncio
+
     from everwhen import clock
     from everwhen.demo.set_up import set_up
     from everwhen.demo.tasks import TENANT, demo_worker
@@ -78,7 +90,8 @@ async def _show_demo(services: "Services", url: str, folder: Path) -> None:
         await watch(services.database, demo.tenant_id, show=_show, on_first_success=_celebrate)
     finally:
         worker.stop()
-        thread.join(WORKER_STOP_SECONDS)
+        # Off the loop, which serves the worker's last report.
+        await asyncio.to_thread(thread.join, WORKER_STOP_SECONDS)
 
 
 def _work(worker: "object", url: str, demo: "Demo") -> None:
@@ -125,19 +138,6 @@ def _write_private(file: Path, text: str) -> None:
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
         opened.write(text + "\n")
     draft.rename(file)
-
-
-def _free_port(settings: "Settings") -> int:
-    """Return the port of the settings, or 0 when it is the default one and somebody else has it."""
-    if "port" in settings.model_fields_set:
-        return settings.port
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((settings.host, settings.port))
-        except OSError:
-            return 0
-    return settings.port
 
 
 def _quiet(settings: "Settings") -> str:

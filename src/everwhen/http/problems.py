@@ -21,6 +21,7 @@ from starlette.routing import Route, compile_path
 from everwhen.core.errors import TriggerError
 from everwhen.errors import EverwhenError, FieldError, InvalidInput, TooLarge, Unauthenticated, Unavailable
 from everwhen.postgres.errors import IndeterminateCommitError
+from everwhen.roles import OUTAGE
 
 MEDIA_TYPE: Final = "application/problem+json"
 DOCS: Final = "docs/reference/http.md"
@@ -75,7 +76,8 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(TriggerError, _on_trigger_error)
     app.add_exception_handler(RequestValidationError, _on_validation_error)
     app.add_exception_handler(HTTPException, _on_http_exception)
-    app.add_exception_handler(psycopg.OperationalError, _on_database_error)
+    for kind in (kind for kind in OUTAGE if issubclass(kind, psycopg.Error)):
+        app.add_exception_handler(kind, _on_database_error)
 
 
 def trigger_problem(error: TriggerError) -> InvalidInput:
