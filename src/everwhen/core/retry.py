@@ -46,7 +46,7 @@ def delay(policy: RetryPolicy, *, failures: int, jitter: float) -> timedelta:
         case Jitter.FULL:
             return full * jitter
         case Jitter.EQUAL:
-            return full / 2 + full / 2 * jitter
+            return min(full / 2 + full / 2 * jitter, full)  # each half is rounded to a microsecond by itself
         case Jitter.NONE:
             return full
         case _:
