@@ -97,3 +97,11 @@ def test_the_work_is_the_fires_within_the_horizon():
         return forecast([item(n, "*/15 * * * *") for n in range(schedules)], start=START, minutes=60 * hours).due
 
     assert (due(10, 4), due(20, 4), due(10, 8)) == (160, 320, 320)
+
+
+def test_a_forecast_ends_with_the_calendar():
+    last = datetime(9999, 12, 31, 23, 30, tzinfo=UTC)
+    made = smooth([item(1, "* * * * *", Flex(mode=FlexMode.SMOOTH, window=MINUTE))], start=last, minutes=300).after
+
+    assert len(made.counts) == 29
+    assert made.due == 0  # in Berlin it is the year 10000 already

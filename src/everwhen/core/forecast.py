@@ -20,7 +20,7 @@ from uuid import UUID
 
 from everwhen.core.flex import Flex, FlexMode, due_after
 from everwhen.core.triggers import Timing, fires, next_after
-from everwhen.core.zones import add
+from everwhen.core.zones import LAST_INSTANT, add
 
 MOST_HOURS: Final = 168
 MOST_FIRES: Final = 20_000
@@ -81,7 +81,8 @@ class Smoothing:
 
 
 def forecast(items: Iterable[Item], *, start: datetime, minutes: int, budget: int = BUDGET) -> Forecast:
-    """Count what becomes due in each of the minutes after `start`, a whole minute."""
+    """Count what becomes due in each of the minutes after `start`, a whole minute, as far as the calendar goes."""
+    minutes = min(minutes, max(1, (LAST_INSTANT - start) // _MINUTE))
     counts = array("Q", bytes(8 * minutes))
     schedules, cut = 0, list[str]()
     for item in items:
@@ -98,6 +99,7 @@ def forecast(items: Iterable[Item], *, start: datetime, minutes: int, budget: in
 def smooth(items: Sequence[Item], *, start: datetime, minutes: int) -> Smoothing:
     """Find offsets for the schedules whose flex is `smooth`, so that the busiest minute is less busy."""
     before = forecast(items, start=start, minutes=minutes)
+    minutes = len(before.counts)
     fixed = [item for item in items if not _is_smooth(item)]
     load = array("Q", forecast(fixed, start=start, minutes=minutes).counts)
     offsets: dict[UUID, timedelta] = {}

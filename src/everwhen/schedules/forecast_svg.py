@@ -13,6 +13,7 @@ from html import escape
 from typing import Final
 
 from everwhen.core.forecast import Forecast
+from everwhen.core.zones import add
 
 LIGHT: Final = ("#DBE6F6", "#B3CBEA", "#85AADA", "#5585C3", "#2F5FA3", "#123A73")
 DARK: Final = ("#1E2D47", "#2A4670", "#3D659C", "#5F8AC4", "#92B5E2", "#D3E4FA")
@@ -116,7 +117,7 @@ def _rows(found: Forecast) -> list[_Row]:
         size = min(_MINUTES - at.minute, len(found.counts) - index)
         hour = at.replace(minute=0)
         rows.append(_Row(hour=hour, first=at.minute, counts=found.counts[index : index + size]))
-        at, index = hour + timedelta(hours=1), index + size
+        at, index = add(hour, timedelta(hours=1)), index + size
     return rows
 
 
