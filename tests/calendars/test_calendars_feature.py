@@ -22,6 +22,7 @@ from everwhen.schedules.model import ScheduleDraft, Spec
 from everwhen.schedules.scheduler import Scheduler
 from everwhen.verify import service as verify
 from tests.factories import TESTER, make_task, make_tenant
+from tests.tzif import BERLIN, release
 
 WEEK = ["mon", "tue", "wed", "thu", "fri"]
 MINUTE = timedelta(minutes=1)
@@ -341,3 +342,43 @@ async def test_a_paused_schedule_stays_paused_when_its_calendar_changes(database
         marks = await (await conn.execute("select next_at from everwhen.watermarks")).fetchall()
 
     assert marks == [(None,)]
+
+
+async def test_a_new_release_of_the_tz_database_knows_the_calendars_too(database, tenant):
+    old, new = (release(name, {"Europe/Berlin": BERLIN}) for name in ("2027a", "2027b"))
+    await make_calendar(database, tenant)
+    await make_user(database, tenant, {"kind": "cron", "expr": "0 9 * * *"}, roll=Roll.PRECEDING)
+    friday = datetime(2027, 3, 5, 7, 59, 50, tzinfo=UTC)
+    await set_watermarks(database, friday)
+    async with database.system() as conn:
+        await conn.execute("update everwhen.watermarks set tz_version = '2027a'")
+    for zones in (old, new):
+        scheduler = Scheduler(database=database, zones=zones)
+        while (await scheduler.tick(friday)).more:
+            pass
+    async with database.system() as conn:
+        marks = await (await conn.execute("select tz_version, last_error from everwhen.watermarks")).fetchall()
+
+    assert marks == [("2027b", None)]
+    assert [(nominal.day, due.day) for nominal, due, *_ in await told(database, tenant)] == [(5, 5)]
+
+
+async def test_a_calendar_that_is_gone_puts_its_schedule_off_and_no_other(database, tenant):
+    await make_calendar(database, tenant)
+    await make_user(database, tenant, {"kind": "cron", "expr": "* * * * *"})
+    await make_user(database, tenant, {"kind": "cron", "expr": "* * * * *"}, use=(), name="other")
+    start = datetime(2027, 3, 5, 12, tzinfo=UTC)
+    await set_watermarks(database, start)
+    async with database.system() as conn:
+        await conn.execute("update everwhen.calendars set deleted_at = now()")  # nobody can, but a broken restore
+    await tick_until(database, start, start, step=MINUTE)
+    async with database.system() as conn:
+        errors = await (
+            await conn.execute(
+                "select s.name, w.last_error from everwhen.watermarks w"
+                " join everwhen.schedules s on s.uid = w.schedule_uid order by s.name"
+            )
+        ).fetchall()
+
+    assert errors[0] == ("other", None)
+    assert "no calendar named" in errors[1][1]

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from everwhen.core.ahead import Touch
 from everwhen.core.flex import Flex
 from everwhen.core.reasons import Reason
-from everwhen.core.triggers import Occurrence, Timing
+from everwhen.core.triggers import Occurrence, Timing, find_seed
 from everwhen.core.zones import tz_version
 from everwhen.http.access import NAME_PATTERN, Access, Editor, Operator, Reader
 from everwhen.http.bodies import ControlRoute
@@ -34,6 +34,7 @@ from everwhen.schedules.wire import (
     catch_up_of,
     changes_of,
     flex_of,
+    seeded,
     timing_of,
 )
 
@@ -79,7 +80,7 @@ async def list_schedules(
 @router.post("/v1/tenants/{tenant}/schedules/preview")
 async def preview_timing(*, body: PreviewIn, access: Reader) -> PreviewOut:
     """Show when a timing that is not saved would fire."""
-    return await _preview(access, timing_of(body), body.count, flex=flex_of(body.flex))
+    return await _preview(access, seeded(timing_of(body)), body.count, flex=flex_of(body.flex))
 
 
 @router.get("/v1/tenants/{tenant}/schedules/{name}")
@@ -163,6 +164,7 @@ async def _preview(
         fires_per_year=seen.frequency.fires,
         fires_per_year_exact=seen.frequency.exact,
         transitions=[_touch_out(touch) for touch in seen.touches],
+        hash_seed=find_seed(timing.trigger) or None,
         neighbours_complete=seen.neighbours.whole,
         tz_version=tz_version(),
         timezone=timing.timezone,

@@ -5,7 +5,9 @@ The work is done off the event loop, so that nobody else waits for it. Nothing h
 """
 
 import asyncio
+import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -21,6 +23,7 @@ from everwhen.core.flex import Flex, FlexMode, due_after
 from everwhen.core.forecast import Forecast, Item, Smoothing, forecast, smooth
 from everwhen.core.triggers import Occurrence, Timing, calendar_names, next_after
 from everwhen.core.zones import add
+from everwhen.errors import Conflict, NotFound
 from everwhen.postgres.pool import Database
 from everwhen.schedules import service, store
 from everwhen.schedules.binding import books_of
@@ -151,13 +154,14 @@ async def try_smoothing(db: Database, *, tenant_id: UUID, start: datetime | None
 
 
 async def apply_smoothing(db: Database, smoothed: Smoothed, *, tenant_id: UUID, by: str) -> None:
-    """Give the schedules their offsets: a revision each, like any other change."""
+    """Give the schedules their offsets: a revision each, like any other change. One that went meanwhile is left out."""
     before, after = smoothed.smoothing.before.peak[1], smoothed.smoothing.after.peak[1]
     change = Change(by=by, reason=f"smoothed: the busiest minute goes from {before} to {after} runs")
     for name, (_, offset) in smoothed.changed.items():
-        await service.update_schedule(
-            db, tenant_id=tenant_id, name=name, changes=lambda spec, offset=offset: _placed(spec, offset), change=change
-        )
+        with contextlib.suppress(NotFound, Conflict):
+            await service.update_schedule(
+                db, tenant_id=tenant_id, name=name, changes=functools.partial(_placed, offset=offset), change=change
+            )
 
 
 async def find_neighbours(db: Database, *, tenant_id: UUID, instants: Sequence[datetime]) -> Neighbours:
@@ -253,7 +257,7 @@ def _fires_within(timing: Timing, minute: datetime) -> bool:
     return at is not None and at < minute + _MINUTE
 
 
-def _placed(spec: Spec, offset: timedelta) -> dict[str, Any]:
+def _placed(spec: Spec, *, offset: timedelta) -> dict[str, Any]:
     if spec.flex is None:
         return {}
     return {"spec": dataclasses.replace(spec, flex=dataclasses.replace(spec.flex, offset=offset))}

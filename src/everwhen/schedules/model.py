@@ -21,6 +21,7 @@ from everwhen.core.triggers import (
     parse_fold,
     parse_gap,
     parse_trigger,
+    seed_trigger,
     trigger_to_json,
 )
 from everwhen.core.zones import ZoneSource
@@ -262,7 +263,13 @@ def spec_to_data(spec: Spec) -> dict[str, Any]:
 
 def bind_spec(spec: Spec, book: Book) -> Spec:
     """Return the spec with its calendars."""
-    return replace(spec, timing=bind(spec.timing, book)) if calendar_names(spec.timing) else spec
+    return replace(spec, timing=bind(spec.timing, book)) if book and calendar_names(spec.timing) else spec
+
+
+def seed_spec(spec: Spec, uid: UUID) -> Spec:
+    """Return the spec of this schedule: an `H` in its trigger is drawn from the uid, which no change touches."""
+    trigger = seed_trigger(spec.timing.trigger, str(uid))
+    return spec if trigger == spec.timing.trigger else replace(spec, timing=replace(spec.timing, trigger=trigger))
 
 
 def schedule_from_row(row: ScheduleRow, *, now: datetime, book: Book) -> Schedule:

@@ -65,7 +65,7 @@ async def plan_due(
     plans: list[_Made] = []
     instants = 0
     for schedule in due:
-        written = _Written(text=specs[schedule.schedule_uid], book=books.get(schedule.tenant_id, {}))
+        written = specs[schedule.schedule_uid], books.get(schedule.tenant_id)
         made = await _plan_or_put_off(conn, schedule, written, look)
         if made is not None:
             plans.append(made)
@@ -131,14 +131,6 @@ class _Look:
     zones: ZoneSource | None
 
 
-@dataclass(slots=True, kw_only=True)
-class _Written:
-    """A schedule's stored spec, and its tenant's calendars."""
-
-    text: str
-    book: Book
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Made:
     """A schedule and its plan."""
@@ -167,9 +159,14 @@ async def _specs(conn: Connection, due: Sequence[DueSchedule]) -> dict[UUID, str
     return {each.uid: each.spec for each in stored}
 
 
-async def _plan_or_put_off(conn: Connection, schedule: DueSchedule, written: _Written, look: _Look) -> _Made | None:
+async def _plan_or_put_off(
+    conn: Connection, schedule: DueSchedule, written: tuple[str, Book | None], look: _Look
+) -> _Made | None:
     try:
-        spec = bind_spec(parse_spec(written.text, look.zones), written.book)
+        text, book = written
+        spec = parse_spec(text, look.zones)
+        if book:
+            spec = bind_spec(spec, book)
         cursor = _cursor(schedule, spec)
         plan = planning.plan(cursor, now=look.now, until=look.until, policy=spec.catch_up)
         return _Made(schedule=schedule, cursor=cursor, plan=plan)

@@ -19,7 +19,7 @@ import structlog
 from everwhen.calendars.service import take_changed_users
 from everwhen.core.reasons import Reason
 from everwhen.core.zones import ZoneSource
-from everwhen.postgres.pool import Connection, Database
+from everwhen.postgres.pool import Connection
 from everwhen.runs import service as runs
 from everwhen.schedules import store
 from everwhen.schedules.model import RezonedRow, ScheduleState
@@ -31,14 +31,13 @@ PAGE: Final = 200
 log = structlog.get_logger("everwhen.schedules")
 
 
-async def follow_changes(database: Database, *, now: datetime, zones: ZoneSource | None = None) -> bool:
-    """Plan one page of schedules anew whose calendar has changed; tell whether there was one."""
-    async with database.system() as conn:
-        taken = await take_changed_users(conn, limit=PAGE)
-        if taken is None:
-            return False
-        tenant_id, uids = taken
-        await replan(conn, tenant_id, uids, now=now, zones=zones)
+async def follow_changes(conn: Connection, *, now: datetime, zones: ZoneSource | None = None) -> bool:
+    """Have one page of schedules planned anew whose calendar has changed; tell whether there was one."""
+    taken = await take_changed_users(conn, limit=PAGE)
+    if taken is None:
+        return False
+    tenant_id, uids = taken
+    await replan(conn, tenant_id, uids, now=now, zones=zones)
     log.info("calendar.followed", tenant_id=str(tenant_id), schedules=len(uids))
     return True
 

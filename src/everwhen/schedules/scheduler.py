@@ -42,8 +42,8 @@ class Scheduler:
     async def tick(self, now: datetime) -> Tick:
         """Plan one batch as of `now`; before, follow a changed calendar, or a new tz release, by a page."""
         sweeping = await sweep(self.database, self.rezoned, now=now, zones=self.zones)
-        following = await follow_changes(self.database, now=now, zones=self.zones)
         async with self.database.system() as conn:
+            following = await follow_changes(conn, now=now, zones=self.zones)
             planned = await plan_due(conn, now=now, ahead=self.ahead, batch=self.batch, zones=self.zones)
             next_due = None if planned.more else await store.next_due(conn)
         next_at = None

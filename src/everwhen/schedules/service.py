@@ -44,6 +44,7 @@ from everwhen.schedules.model import (
     bind_spec,
     parse_spec,
     schedule_from_row,
+    seed_spec,
     spec_to_json,
 )
 
@@ -77,8 +78,9 @@ async def create_schedule(db: Database, *, tenant_id: UUID, draft: ScheduleDraft
     """
     async with db.tenant(tenant_id) as conn:
         now, uid = conn.now, clock.new_id(conn.now)
-        names = calendar_names(draft.spec.timing)
-        spec = bind_spec(draft.spec, await share_book(conn, tenant_id=tenant_id, names=names))
+        own = seed_spec(draft.spec, uid)
+        names = calendar_names(own.timing)
+        spec = bind_spec(own, await share_book(conn, tenant_id=tenant_id, names=names))
         refuse_never(spec)
         try:
             made = await store.insert_schedule(
@@ -87,7 +89,7 @@ async def create_schedule(db: Database, *, tenant_id: UUID, draft: ScheduleDraft
                 uid=uid,
                 name=draft.name,
                 task=draft.task,
-                spec=spec_to_json(draft.spec),
+                spec=spec_to_json(own),
                 input=json.dumps(draft.input),
                 priority=draft.priority,
                 now=now,
@@ -148,7 +150,9 @@ async def change_schedule(
     ahead = await runs.list_planned_ahead(conn, tenant_ids=[tenant_id], schedule_uids=[cursor.uid], now=conn.now)
     await _withdraw(conn, cursor, Reason.SCHEDULE_CHANGED)
     in_force = _spec_of(cursor)
-    after = changes(in_force)
+    after = dict(changes(in_force))
+    if "spec" in after:
+        after["spec"] = seed_spec(after["spec"], cursor.uid)
     spec = after.get("spec", in_force)
     names = calendar_names(spec.timing)
     book = await share_book(conn, tenant_id=tenant_id, names=sorted({*names, *calendar_names(in_force.timing)}))

@@ -1,7 +1,8 @@
 """What schedules look like on the wire, in both directions."""
 
+import dataclasses
 from datetime import timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, Field, JsonValue, Strict
@@ -10,7 +11,7 @@ from everwhen.core.calendar_use import MOST_CALENDARS, CalendarUse, parse_use
 from everwhen.core.calendars import Roll
 from everwhen.core.flex import Flex, FlexMode, parse_flex
 from everwhen.core.planning import CatchUp, CatchUpPolicy
-from everwhen.core.triggers import Timing
+from everwhen.core.triggers import Timing, draws, find_seed, seed_trigger
 from everwhen.core.zones import FoldPolicy, GapPolicy
 from everwhen.http.fields import Name, Payload, Priority, Seconds, Sentence, Utc, Wire
 from everwhen.schedules.model import RevisionAction, ScheduleState, Spec
@@ -18,6 +19,10 @@ from everwhen.schedules.wire_triggers import AtTrigger, Text, TriggerIn, trigger
 
 Gap = Annotated[GapPolicy | None, Field(description="For a local time that does not exist; null: by the trigger.")]
 Fold = Annotated[FoldPolicy | None, Field(description="For a local time that occurs twice; null: by the trigger.")]
+
+
+UNSAVED_SEED: Final = "preview"
+"""What `H` is drawn from while there is no schedule, and so no uid, yet."""
 
 
 class CatchUpFields(Wire):
@@ -177,6 +182,9 @@ class PreviewOut(BaseModel):
     fires_per_year: int
     fires_per_year_exact: bool = Field(description="False: extrapolated from the first 20,000.")
     transitions: list[TouchOut] = Field(description="Clock changes of the next two years that touch it.")
+    hash_seed: str | None = Field(
+        description="What `H` is drawn from: the schedule's uid, or of an unsaved one what was given, else `preview`."
+    )
     neighbours_complete: bool = Field(description="False: only the first 2,000 schedules were looked at.")
     tz_version: str
     timezone: str
@@ -189,6 +197,13 @@ class PreviewOut(BaseModel):
 def timing_of(body: TimingIn) -> Timing:
     """Return the timing; raise TriggerError."""
     return Timing(trigger_of(body.trigger), body.timezone, body.gap, body.fold, calendars=calendars_of(body.calendars))
+
+
+def seeded(timing: Timing) -> Timing:
+    """Return the timing of a schedule that has no uid yet, with a seed to draw from."""
+    if not draws(timing.trigger) or find_seed(timing.trigger):
+        return timing
+    return dataclasses.replace(timing, trigger=seed_trigger(timing.trigger, UNSAVED_SEED))
 
 
 def calendars_of(fields: CalendarsIn | None) -> CalendarUse | None:

@@ -6,6 +6,7 @@ from pydantic import Field, Strict
 
 from everwhen.core.rrule_syntax import LONGEST
 from everwhen.core.rules import MOST_EVERY, MOST_TIMES
+from everwhen.core.trigger_json import LONGEST_SEED
 from everwhen.core.trigger_values import MOST_RUNS, MOST_TRIGGERS
 from everwhen.core.triggers import Trigger, parse_trigger
 from everwhen.http.fields import Wire
@@ -31,6 +32,10 @@ class CronTrigger(Wire):
     expr: Text
     seconds: Annotated[bool, Strict()] = False
     dialect: Text = "vixie"
+    hash_seed: Annotated[str, Field(max_length=LONGEST_SEED)] | None = Field(
+        default=None,
+        description="What a preview draws `H` from; a schedule draws it from its own uid, whatever is sent.",
+    )
 
 
 class EveryTrigger(Wire):
