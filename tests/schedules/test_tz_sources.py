@@ -90,6 +90,7 @@ def test_the_report_names_what_moves_and_what_cannot_be_told():
     specs = [
         ("daily", DAILY),
         ("elsewhere", DAILY | {"timezone": "UTC"}),
+        ("closed", DAILY | {"timezone": "UTC", "calendars": {"open": ["x"], "closed": [], "roll": "none"}}),
         ("elapsed", DAILY | {"trigger": {"kind": "every", "every": "PT6H"}}),
         ("gone", DAILY | {"timezone": "Asia/Gone"}),
         ("odd", DAILY | {"trigger": {"kind": "lunar"}}),
@@ -99,7 +100,7 @@ def test_the_report_names_what_moves_and_what_cannot_be_told():
     assert [name for name, each in found.items() if each.affected] == ["daily", "gone", "odd"]
     assert "trigger.timezone.unknown" in found["gone"].error
     assert summarise(found.values()) == {
-        "schedules": 5, "affected": 3, "moved": 217, "added": 0, "removed": 0, "cut": 0, "errors": 2,
+        "schedules": 6, "affected": 3, "moved": 217, "added": 0, "removed": 0, "cut": 0, "errors": 2,
     }  # fmt: skip
 
 
