@@ -18,6 +18,7 @@ from everwhen.core.compiling import automatic_of, source_of
 from everwhen.core.errors import TriggerError
 from everwhen.core.reasons import Reason
 from everwhen.core.rules import CalendarRule
+from everwhen.core.seeding import draws, find_seed, seed_trigger
 from everwhen.core.sources import Source
 from everwhen.core.trigger_json import parse_fold, parse_gap, parse_instant, parse_trigger, trigger_to_json
 from everwhen.core.trigger_values import AnyOf, At, Cron, Every, Rrule, Trigger, as_utc
@@ -40,6 +41,8 @@ __all__ = [
     "TriggerError",
     "bind",
     "calendar_names",
+    "draws",
+    "find_seed",
     "fires",
     "next_after",
     "next_look",
@@ -49,6 +52,7 @@ __all__ = [
     "parse_instant",
     "parse_trigger",
     "reach",
+    "seed_trigger",
     "trigger_to_json",
 ]
 
