@@ -22,6 +22,7 @@ from everwhen.core.triggers import (
     occurrences,
     parse_trigger,
     reach,
+    refuse_dense_rolls,
     trigger_to_json,
 )
 
@@ -268,6 +269,25 @@ def test_a_wrong_use_of_calendars_is_refused(wrong):
         parse_use(wrong)
 
     assert (refused.value.code, refused.value.field) == ("calendar.use", "calendars")
+
+
+@pytest.mark.parametrize(
+    ("trigger", "roll", "refused"),
+    [
+        (cron("0 * * * *"), Roll.FOLLOWING, False),
+        (cron("*/30 * * * *"), Roll.FOLLOWING, True),
+        (cron("*/30 * * * *"), Roll.NONE, False),
+        ({"kind": "every", "every": "PT1S"}, Roll.PRECEDING, True),
+        ({"kind": "at", "at": "2027-03-06T09:00"}, Roll.PRECEDING, False),
+    ],
+)
+def test_a_roll_is_for_what_happens_a_few_times_a_day(trigger, roll, refused):
+    found = timing(trigger, use=CalendarUse(open=("de",), roll=roll), book=[calendar()])
+    if refused:
+        with pytest.raises(TriggerError, match="24 times a day"):
+            refuse_dense_rolls(found, after=START)
+    else:
+        refuse_dense_rolls(found, after=START)
 
 
 def test_a_use_of_calendars_survives_json():

@@ -8,7 +8,7 @@ trigger answers nothing.
 
 import re
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from typing import Any, Final, NamedTuple, cast
@@ -26,6 +26,9 @@ _HOPELESS_MONTHS: Final = 480
 """Months in a row, decided by the weekly pattern alone, after which every kind of month has been seen."""
 
 
+_NEVER: Final = 10_000 * 12
+
+
 class BusinessDays(NamedTuple):
     """A pattern of wall-clock times (see `walk`); `seconds` are those of a day, ascending."""
 
@@ -35,15 +38,19 @@ class BusinessDays(NamedTuple):
 
     def following(self, wall: datetime) -> datetime | None:
         """Return the first match strictly after a wall-clock time; None when there is none."""
-        month = wall.year * 12 + wall.month - 1
-        last = min(max(month, self.calendar.settled_after() * 12 + 11) + _HOPELESS_MONTHS, 9999 * 12 + 11)
         today = wall.date()
-        while month <= last:
+        for month in self._months(wall.year * 12 + wall.month - 1):
             day = self.calendar.nth_business_day(month // 12, month % 12 + 1, self.nth)
             if day is not None and day >= today and (match := self._on(day, wall)) is not None:
                 return match
-            month += 1
         return None
+
+    def _months(self, month: int) -> Iterator[int]:
+        """Yield the months that have to be looked at: not those that can only repeat what was seen."""
+        years = self.calendar.unsettled_years()
+        for first, last in ((month, month), (years.start * 12, years.stop * 12)):
+            yield from range(max(month, first), min(last + _HOPELESS_MONTHS, _NEVER))
+            month = max(month, last + _HOPELESS_MONTHS)
 
     def _on(self, day: date, wall: datetime) -> datetime | None:
         midnight = datetime(day.year, day.month, day.day, tzinfo=wall.tzinfo)

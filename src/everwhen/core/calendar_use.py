@@ -28,7 +28,11 @@ from everwhen.core.zones import FoldPolicy, GapPolicy, Zone, add, resolve
 
 MOST_CALENDARS: Final = 8
 MOST_ROLLED: Final = 31
-MOST_STEPS: Final = 5_000
+MOST_STEPS: Final = 1_500
+MOST_STEPS_ROLLING: Final = 300
+MOST_A_DAY: Final = 24
+"""How often a schedule that rolls may fire within a day."""
+
 LONGEST_NAME: Final = 200
 
 EXCLUDED_TOGETHER: Final = timedelta(minutes=15)
@@ -36,7 +40,8 @@ EXCLUDED_TOGETHER: Final = timedelta(minutes=15)
 
 _TICK: Final = timedelta(microseconds=1)
 _DAY: Final = timedelta(days=1)
-_LOOK_AHEAD: Final = 1_000
+_LOOK_AHEAD: Final = 10 * MOST_A_DAY
+_MOST_TOGETHER: Final = 100
 
 Book = Mapping[str, Calendar]
 """Calendars by their names."""
@@ -102,7 +107,8 @@ class OnCalendars(NamedTuple):
 
     def next_fire(self, after: datetime) -> datetime | None:
         """Return the next instant that runs, be it rolled; raise TriggerError after too many that do not."""
-        for _ in range(MOST_STEPS):
+        steps = MOST_STEPS if self.use.roll is Roll.NONE else MOST_STEPS_ROLLING
+        for _ in range(steps):
             event = next(self.base.events(after), None)
             if event is None:
                 return None
@@ -115,7 +121,7 @@ class OnCalendars(NamedTuple):
                     return None
                 after = max(after, add(opening, -_TICK))
         raise TriggerError(
-            "calendar.work", f"more than {MOST_STEPS} occurrences in a row fall on closed days", field="calendars"
+            "calendar.work", f"more than {steps} occurrences in a row fall on closed days", field="calendars"
         )
 
     def fires(self, after: datetime) -> Iterator[datetime]:
@@ -145,11 +151,15 @@ class OnCalendars(NamedTuple):
         if first is None:
             return None
         look = first.at + EXCLUDED_TOGETHER
-        for event in self.events(after):
-            if event.at >= look:
+        last = first.at
+        for event in islice(self.events(after), _MOST_TOGETHER):
+            last = event.at
+            if last >= look:
                 break
             if event.fires:
-                look = min(look, due_of(event), event.at)
+                look = min(look, due_of(event), last)
+        else:
+            look = min(look, max(last, first.at + _TICK))
         if self.use.roll in {Roll.PRECEDING, Roll.MODIFIED_FOLLOWING}:
             dues = (due_of(event) for event in map(self._judged, self._ahead(first.at - _TICK)) if event.fires)
             look = min(look, min(dues, default=look))
@@ -160,9 +170,11 @@ class OnCalendars(NamedTuple):
         day, last = self._wall(after).date(), add(after, _DAY * (MOST_ROLLED + 1))
         for event in islice(self.base.events(after), _LOOK_AHEAD):
             today = self._wall(event.at).date()
-            if event.at > last or any(
-                self._wholly_open(day + _DAY * ahead) for ahead in range(1, (today - day).days + 1)
-            ):
+            while event.at <= last and day < today:
+                day += _DAY
+                if self._wholly_open(day):
+                    return
+            if event.at > last:
                 return
             yield event
 
@@ -211,10 +223,19 @@ class OnCalendars(NamedTuple):
                 return found if same_month else self._passing(wall, -1)
 
     def _passing(self, wall: datetime, direction: int) -> datetime | None:
-        for days in range(1, MOST_ROLLED + 1):
-            candidate = add(wall, _DAY * days * direction)
-            if self._objection(candidate) is None:
+        candidate = add(wall, _DAY * direction)
+        while _DAY <= abs(candidate - wall) <= _DAY * MOST_ROLLED:
+            objector = self._objection(candidate)
+            if objector is None:
                 return candidate
+            following = add(candidate, _DAY * direction)
+            if objector.name in self.use.open:
+                day = following.date()
+                opening = objector.next_open(day) if direction > 0 else objector.previous_open(day)
+                if opening is None:
+                    return None
+                following = add(following, opening - day)
+            candidate = following
         return None
 
     def _stands_in(self, at: datetime, wall: datetime, target: datetime) -> bool:
@@ -250,15 +271,22 @@ class OnCalendars(NamedTuple):
         return add(at, self.zone.at(at).offset)
 
 
+def refuse_dense(base: Base, use: CalendarUse, *, after: datetime) -> None:
+    """Raise TriggerError when a schedule that rolls fires too often: a roll is for what happens on days."""
+    if use.roll is Roll.NONE:
+        return
+    first = at = base.next_fire(after)
+    for _ in range(MOST_A_DAY):
+        if at is None:
+            return
+        at = base.next_fire(at)
+    if first is not None and at is not None and at - first < _DAY:
+        raise _wrong(f"a schedule that rolls fires at most {MOST_A_DAY} times a day")
+
+
 def due_of(event: Event) -> datetime:
     """Return when an event that fires is due."""
     return event.at if event.mark is None or event.mark.due_at is None else event.mark.due_at
-
-
-def bound(base: Base, zone: Zone, use: CalendarUse, book: Book) -> OnCalendars | Unbound:
-    """Return a source with its calendars; one that answers nothing when a calendar is not in the book."""
-    missing = tuple(name for name in use.names if name not in book)
-    return Unbound(missing) if missing else OnCalendars(base, zone, use, book)
 
 
 def parse_use(value: object) -> CalendarUse | None:

@@ -216,9 +216,9 @@ class Calendar:
             day, minute = self._next_differing(day, was_open=was_open), 0
         return None
 
-    def settled_after(self) -> int:
-        """Return the last year in which anything but the weekly pattern decides."""
-        return self._last
+    def unsettled_years(self) -> range:
+        """Return the years outside of which nothing but the weekly pattern decides."""
+        return range(self._first, self._last + 1)
 
     def _next_differing(self, day: date, *, was_open: bool) -> date:
         """Return the next day that may differ: when closed, closed days are leapt over."""

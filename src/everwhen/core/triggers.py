@@ -12,7 +12,7 @@ from itertools import islice, takewhile
 
 from everwhen.core.binding import bind_trigger, needed_names
 from everwhen.core.business_days import BusinessDay
-from everwhen.core.calendar_use import Book, CalendarUse, OnCalendars, Unbound
+from everwhen.core.calendar_use import Book, CalendarUse, OnCalendars, Unbound, refuse_dense
 from everwhen.core.calendars import Mark
 from everwhen.core.compiling import automatic_of, source_of
 from everwhen.core.errors import TriggerError
@@ -52,6 +52,7 @@ __all__ = [
     "parse_instant",
     "parse_trigger",
     "reach",
+    "refuse_dense_rolls",
     "seed_trigger",
     "trigger_to_json",
 ]
@@ -192,6 +193,13 @@ def reach(timing: Timing, until: datetime) -> datetime:
     """Return the last nominal instant that calendars make due by `until`; `until`, unless something rolls back."""
     source = timing.source
     return source.reach(until) if isinstance(source, OnCalendars) else until
+
+
+def refuse_dense_rolls(timing: Timing, *, after: datetime) -> None:
+    """Raise TriggerError when a timing rolls, and fires too often for that from an instant on."""
+    source = timing.source
+    if isinstance(source, OnCalendars):
+        refuse_dense(source.base, source.use, after=after)
 
 
 def _occurrence(timing: Timing, event: Event) -> Occurrence:

@@ -26,7 +26,16 @@ from everwhen.calendars.service import set_calendars
 from everwhen.core.errors import TriggerError
 from everwhen.core.ids import instant_of
 from everwhen.core.reasons import Reason
-from everwhen.core.triggers import Occurrence, Timing, bind, calendar_names, next_after, next_look, occurrences
+from everwhen.core.triggers import (
+    Occurrence,
+    Timing,
+    bind,
+    calendar_names,
+    next_after,
+    next_look,
+    occurrences,
+    refuse_dense_rolls,
+)
 from everwhen.core.zones import FIRST_INSTANT, LAST_INSTANT, tz_version
 from everwhen.errors import Conflict, InvalidInput, NotFound
 from everwhen.postgres.pool import Connection, Database
@@ -82,6 +91,7 @@ async def create_schedule(db: Database, *, tenant_id: UUID, draft: ScheduleDraft
         names = calendar_names(own.timing)
         spec = bind_spec(own, await share_book(conn, tenant_id=tenant_id, names=names))
         refuse_never(spec)
+        refuse_dense_rolls(spec.timing, after=now)
         try:
             made = await store.insert_schedule(
                 conn,
@@ -158,6 +168,7 @@ async def change_schedule(
     book = await share_book(conn, tenant_id=tenant_id, names=sorted({*names, *calendar_names(in_force.timing)}))
     in_force, spec = bind_spec(in_force, book), bind_spec(spec, book)
     refuse_never(spec)
+    refuse_dense_rolls(spec.timing, after=conn.now)
     if book:
         await set_calendars(conn, tenant_id=tenant_id, schedule_uid=cursor.uid, names=names)
     await _replace(conn, cursor, after)
