@@ -81,6 +81,24 @@ def test_previews_show_local_time_and_utc(shell):
     assert saved[0]["local"][11:16] == "02:30"
 
 
+def test_presets_and_dialects_are_options(shell):
+    shell("task", "create", "report")
+    made = shell.json("schedule", "create", "nightly", "--task", "report", *CRON, "--preset", "kubernetes")["items"][0]
+    reread = shell.json("schedule", "update", "nightly", "--preset", "cronsim")["items"][0]
+    hashed = ("--cron", "H 2 * * *", "--dialect", "vixie-ext")
+    changed = shell.json("schedule", "update", "nightly", *hashed)["items"][0]
+    asked = ("--tz", "Europe/Berlin", "--hash-seed", changed["uid"], "--count", "1", "-o", "json")
+    drawn = shell("schedule", "preview", *hashed, *asked)
+    shell("schedule", "preview", *CRON, "--preset", "moon", exit_code=2)
+    shell("schedule", "update", "nightly", "--dialect", "quartz", exit_code=2)
+
+    assert (made["trigger"]["dialect"], made["gap"], made["fold"]) == ("kubernetes", "skip", "both")
+    assert (reread["trigger"]["dialect"], reread["preset"], reread["gap"]) == ("cronsim", "cronsim", None)
+    assert (changed["trigger"]["dialect"], changed["preset"]) == ("vixie-ext", None)
+    assert changed["uid"] in drawn.stderr
+    assert json.loads(drawn.stdout)["items"][0]["at"] == changed["next_at"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "who", "exit_code"),
     [

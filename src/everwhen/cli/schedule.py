@@ -57,6 +57,8 @@ def _timing(function: Callable[..., None]) -> Callable[..., None]:
         (
             click.option("--cron", help="A cron expression."),
             click.option("--seconds", is_flag=True, help="The cron expression has six fields; the first is seconds."),
+            click.option("--dialect", help="How the expression is read, such as quartz. [default: vixie]"),
+            click.option("--preset", help="Do as another scheduler does, such as kubernetes; see `everwhen presets`."),
             click.option("--every", help="Elapsed time as an ISO 8601 duration, such as PT15M."),
             click.option("--at", help="One instant, or a local time of the zone."),
             click.option("--tz", "timezone", help="IANA time zone. [default: UTC]"),
@@ -206,6 +208,7 @@ def delete(*, api: Api, output: str, name: str, reason: str | None, yes: bool) -
 @schedule.command("preview")
 @click.argument("name", required=False)
 @click.option("--count", type=click.IntRange(1, 100), default=5, show_default=True, help="How many fires to show.")
+@click.option("--hash-seed", help="What H is drawn from; a schedule draws it from its uid.")
 @_timing
 @with_api
 def preview(*, api: Api, output: str, name: str | None, count: int, **timing: Any) -> None:
@@ -215,6 +218,8 @@ def preview(*, api: Api, output: str, name: str | None, count: int, **timing: An
         raise click.UsageError("name a schedule, or say when with --cron, --every or --at")
     if name is None:
         found = api.call("POST", api.tenant_path("schedules", "preview"), body={**body, "count": count})
+        if found["hash_seed"]:
+            click.echo(f"H is drawn from '{found['hash_seed']}' here; a schedule draws it from its own uid", err=True)
     else:
         found = api.call("GET", api.tenant_path("schedules", name, "preview"), count=count)
     show_list(found["items"], kind="FireList", output=output, columns=FIRE_COLUMNS, name="at")
@@ -244,7 +249,12 @@ def _body(*, input_text: str | None = None, catch_up: str | None = None, **optio
         grace_seconds=options.pop("grace_seconds", None),
         window_seconds=options.pop("window_seconds", None),
     )
-    trigger = _trigger(**{name: options.pop(name) for name in ("cron", "seconds", "every", "at")})
+    cron = given(
+        seconds=options.pop("seconds") or None,
+        dialect=options.pop("dialect"),
+        hash_seed=options.pop("hash_seed", None),
+    )
+    trigger = _trigger(cron, **{name: options.pop(name) for name in ("cron", "every", "at")})
     flex = _flex(options.pop("flex_mode", None), options.pop("flex_seconds", None))
     calendars = options.pop("calendars", None)
     body = given(**options, trigger=trigger, catch_up=policy or None) | flex
@@ -261,14 +271,15 @@ def _flex(mode: str | None, seconds: int | None) -> dict[str, Any]:
     return {} if mode is None else {"flex": {"mode": mode, "window_seconds": seconds}}
 
 
-def _trigger(*, cron: str | None, seconds: bool, every: str | None, at: str | None) -> dict[str, Any] | None:
+def _trigger(reading: dict[str, Any], *, cron: str | None, every: str | None, at: str | None) -> dict[str, Any] | None:
+    """Build a trigger; `reading` says how a cron expression is read."""
     triggers = [
-        {"kind": kind, field: value}
+        {"kind": kind, field: value} | reading
         for kind, field, value in (("cron", "expr", cron), ("every", "every", every), ("at", "at", at))
         if value is not None
     ]
     if len(triggers) > 1:
         raise click.UsageError("--cron, --every and --at exclude each other")
-    if not triggers:
-        return None
-    return triggers[0] | ({"seconds": True} if seconds else {})
+    if reading and cron is None:
+        raise click.UsageError("--seconds, --dialect and --hash-seed go with --cron")
+    return triggers[0] if triggers else None

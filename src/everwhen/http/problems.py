@@ -30,7 +30,7 @@ MOST_ERRORS: Final = 20
 MOST_TEXT: Final = 500
 """What was sent may come back in an answer, but never all of it."""
 
-_SPEC_FIELDS: Final = frozenset({"timezone", "gap", "fold", "trigger", "calendars", "effective_from"})
+_SPEC_FIELDS: Final = frozenset({"timezone", "gap", "fold", "trigger", "preset", "calendars", "effective_from"})
 _CALENDAR: Final = "calendar."
 _CALENDAR_FIELDS: Final = frozenset({"calendars", "effective_from"})
 _CODES: Final = {400: "request.bad", 404: "route.unknown", 405: "method.not_allowed"}

@@ -55,7 +55,12 @@ async def create_schedule(*, tenant: str, body: ScheduleIn, access: Editor, resp
     draft = ScheduleDraft(
         name=body.name,
         task=body.task,
-        spec=Spec(timing=timing_of(body), catch_up=catch_up_of(body.catch_up), flex=flex_of(body.flex)),
+        spec=Spec(
+            timing=timing_of(body),
+            catch_up=catch_up_of(body.catch_up),
+            flex=flex_of(body.flex),
+            preset=body.preset,
+        ),
         input=body.input,
         priority=body.priority,
     )

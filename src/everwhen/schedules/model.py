@@ -51,11 +51,15 @@ class RevisionAction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """When a schedule fires, how far its runs may be put off, and what becomes of instants that passed unseen."""
+    """When a schedule fires, how far its runs may be put off, and what becomes of instants that passed unseen.
+
+    `preset` names the preset that completed it; it is told, and decides nothing.
+    """
 
     timing: Timing
     catch_up: CatchUp = field(default_factory=CatchUp)
     flex: Flex | None = None
+    preset: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,6 +221,7 @@ def parse_spec(text: str, zones: ZoneSource | None = None) -> Spec:
     return Spec(
         timing=timing_from_data(data, zones=zones),
         flex=parse_flex(data.get("flex")),
+        preset=data.get("preset"),
         catch_up=CatchUp(
             policy=CatchUpPolicy(catch_up["policy"]),
             grace=timedelta(seconds=catch_up["grace_seconds"]),
@@ -258,6 +263,7 @@ def spec_to_data(spec: Spec) -> dict[str, Any]:
         "flex": flex_to_json(spec.flex),
         # Left out of most specs: whoever plans looks for the word before it reads anything.
         **({} if timing.calendars is None else {"calendars": use_to_json(timing.calendars)}),
+        **({} if spec.preset is None else {"preset": spec.preset}),
     }
 
 

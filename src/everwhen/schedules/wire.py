@@ -2,7 +2,7 @@
 
 import dataclasses
 from datetime import timedelta
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, NamedTuple
 from uuid import UUID
 
 from pydantic import BaseModel, Field, JsonValue, Strict
@@ -11,13 +11,28 @@ from everwhen.core.calendar_use import MOST_CALENDARS, CalendarUse, parse_use
 from everwhen.core.calendars import Roll
 from everwhen.core.flex import Flex, FlexMode, parse_flex
 from everwhen.core.planning import CatchUp, CatchUpPolicy
-from everwhen.core.triggers import Timing, draws, find_seed, seed_trigger
+from everwhen.core.presets import apply_preset
+from everwhen.core.triggers import (
+    Timing,
+    Trigger,
+    draws,
+    find_seed,
+    parse_fold,
+    parse_gap,
+    parse_trigger,
+    seed_trigger,
+    trigger_to_json,
+)
 from everwhen.core.zones import FoldPolicy, GapPolicy
 from everwhen.http.fields import Name, Payload, Priority, Seconds, Sentence, Utc, Wire
 from everwhen.schedules.model import RevisionAction, ScheduleState, Spec
-from everwhen.schedules.wire_triggers import AtTrigger, Text, TriggerIn, trigger_of
+from everwhen.schedules.wire_triggers import AtTrigger, Text, TriggerIn
 
 Gap = Annotated[GapPolicy | None, Field(description="For a local time that does not exist; null: by the trigger.")]
+Preset = Annotated[
+    Text | None,
+    Field(description="Another scheduler, such as kubernetes, whose dialect, gap and fold hold where none is named."),
+]
 Fold = Annotated[FoldPolicy | None, Field(description="For a local time that occurs twice; null: by the trigger.")]
 
 
@@ -56,6 +71,7 @@ class TimingIn(Wire):
 
     trigger: TriggerIn
     timezone: Text = "UTC"
+    preset: Preset = None
     gap: Gap = None
     fold: Fold = None
     calendars: CalendarsIn | None = None
@@ -83,11 +99,15 @@ class ScheduleIn(TimingIn):
 
 
 class ScheduleChange(Wire):
-    """The fields of a schedule to change; what is left out stays. `catch_up` is replaced as a whole."""
+    """The fields of a schedule to change; what is left out stays. `catch_up` is replaced as a whole.
+
+    With a preset, the dialect, gap and fold that are left out are the preset's.
+    """
 
     task: Name = Field(default_factory=str)
     trigger: TriggerIn = Field(default_factory=lambda: AtTrigger(kind="at", at=""))
     timezone: Text = Field(default_factory=str)
+    preset: Preset = None
     gap: Gap = None
     fold: Fold = None
     calendars: CalendarsIn | None = None
@@ -121,6 +141,7 @@ class ScheduleOut(BaseModel):
     task: str
     trigger: dict[str, JsonValue]
     timezone: str
+    preset: str | None = Field(default=None, description="The preset that completed it; null: none, or changed since.")
     gap: GapPolicy | None
     fold: FoldPolicy | None
     calendars: dict[str, JsonValue] | None = None
@@ -194,9 +215,22 @@ class PreviewOut(BaseModel):
     exhausted: bool
 
 
+class _Rule(NamedTuple):
+    """A trigger and its policies."""
+
+    trigger: Trigger
+    gap: GapPolicy | None
+    fold: FoldPolicy | None
+
+
+_COMPLETED: Final = {"trigger", "preset", "gap", "fold"}
+"""What a preset completes: once one of them changes without a preset, it is no longer the preset's."""
+
+
 def timing_of(body: TimingIn) -> Timing:
     """Return the timing; raise TriggerError."""
-    return Timing(trigger_of(body.trigger), body.timezone, body.gap, body.fold, calendars=calendars_of(body.calendars))
+    rule = _rule_of(_trigger_data(body.trigger), body)
+    return Timing(rule.trigger, body.timezone, rule.gap, rule.fold, calendars=calendars_of(body.calendars))
 
 
 def seeded(timing: Timing) -> Timing:
@@ -230,17 +264,43 @@ def changes_of(body: ScheduleChange, spec: Spec) -> dict[str, Any]:
     """Return the fields of a draft that a change names; those of the spec are merged into the present one."""
     given = body.model_fields_set
     changes: dict[str, Any] = {name: getattr(body, name) for name in ("task", "input", "priority") if name in given}
-    if given & {"trigger", "timezone", "gap", "fold", "calendars", "catch_up", "flex"}:
-        old = spec.timing
+    if given & {"trigger", "timezone", "preset", "gap", "fold", "calendars", "catch_up", "flex"}:
+        old, rule = spec.timing, _changed_rule(body, spec.timing)
         changes["spec"] = Spec(
             timing=Timing(
-                trigger_of(body.trigger) if "trigger" in given else old.trigger,
+                rule.trigger,
                 body.timezone if "timezone" in given else old.timezone,
-                body.gap if "gap" in given else old.gap,
-                body.fold if "fold" in given else old.fold,
+                rule.gap,
+                rule.fold,
                 calendars=calendars_of(body.calendars) if "calendars" in given else old.calendars,
             ),
             catch_up=catch_up_of(body.catch_up) if "catch_up" in given else spec.catch_up,
             flex=flex_of(body.flex) if "flex" in given else spec.flex,
+            preset=body.preset if given & _COMPLETED else spec.preset,
         )
     return changes
+
+
+def _changed_rule(body: ScheduleChange, old: Timing) -> _Rule:
+    given = body.model_fields_set
+    if body.preset is None:
+        return _Rule(
+            parse_trigger(_trigger_data(body.trigger)) if "trigger" in given else old.trigger,
+            body.gap if "gap" in given else old.gap,
+            body.fold if "fold" in given else old.fold,
+        )
+    if "trigger" in given:
+        return _rule_of(_trigger_data(body.trigger), body)
+    kept = trigger_to_json(old.trigger)
+    kept.pop("dialect", None)  # the text stays, and is read as the preset reads it
+    return _rule_of(kept, body)
+
+
+def _rule_of(trigger: dict[str, Any], body: TimingIn | ScheduleChange) -> _Rule:
+    found = apply_preset({"trigger": trigger, "gap": body.gap, "fold": body.fold}, body.preset)
+    return _Rule(parse_trigger(found["trigger"]), parse_gap(found["gap"]), parse_fold(found["fold"]))
+
+
+def _trigger_data(trigger: TriggerIn) -> dict[str, Any]:
+    """Return what was sent: a preset completes what was not."""
+    return trigger.model_dump(by_alias=True, exclude_none=True, exclude_unset=True)

@@ -8,7 +8,6 @@ from everwhen.core.rrule_syntax import LONGEST
 from everwhen.core.rules import MOST_EVERY, MOST_TIMES
 from everwhen.core.trigger_json import LONGEST_SEED
 from everwhen.core.trigger_values import MOST_RUNS, MOST_TRIGGERS
-from everwhen.core.triggers import Trigger, parse_trigger
 from everwhen.http.fields import Wire
 
 Text = Annotated[str, Field(max_length=256)]
@@ -159,8 +158,3 @@ TriggerIn = Annotated[
     Field(discriminator="kind"),
 ]
 AnyOfTrigger.model_rebuild()
-
-
-def trigger_of(trigger: TriggerIn) -> Trigger:
-    """Return the trigger; raise TriggerError."""
-    return parse_trigger(trigger.model_dump(by_alias=True, exclude_none=True))
