@@ -54,7 +54,7 @@ def import_crontab(context: click.Context, file: Path, *, dry_run: bool, **optio
     lines = _parsed(file, system=options["system"])
     entries = [line for line in lines if isinstance(line, CrontabEntry)]
     results = {} if dry_run else _applied(context, entries, **options)
-    rows = list(_rows(lines, timezone=options["timezone"], after=_instant(options["after"])))
+    rows = list(_rows(lines, timezone=options["timezone"], after=instant_of(options["after"])))
     for row in rows:
         if row.get("schedule") in results:
             row["result"] = results[row["schedule"]]
@@ -74,12 +74,12 @@ def apply_entries(
     Raises:
         click.ClickException: the task could not be created.
     """
-    result = _result(client.post(f"/v1/tenants/{tenant}/tasks", json={"name": TASK, "queue": queue}))
+    result = result_of(client.post(f"/v1/tenants/{tenant}/tasks", json={"name": TASK, "queue": queue}))
     if result not in {CREATED, EXISTS}:
         raise click.ClickException(f"the task {TASK} could not be created: {result}")
     path = f"/v1/tenants/{tenant}/schedules"
     return {
-        entry.name: _result(client.post(path, json=schedule_request(entry, timezone=timezone))) for entry in entries
+        entry.name: result_of(client.post(path, json=schedule_request(entry, timezone=timezone))) for entry in entries
     }
 
 
@@ -123,7 +123,7 @@ def _parsed(file: Path, *, system: bool | None) -> list[CrontabEntry | CrontabRe
     return parse_crontab(text, form=CrontabFormat.SYSTEM if system else CrontabFormat.USER)
 
 
-def _client(context: click.Context) -> Client:
+def client_of(context: click.Context) -> Client:
     """Return the client that the command group offers as a callable in `obj`."""
     connect: Callable[[], Client] | None = context.obj
     if connect is None:
@@ -134,14 +134,15 @@ def _client(context: click.Context) -> Client:
 def _applied(context: click.Context, entries: list[CrontabEntry], **options: Any) -> dict[str, str]:
     from everwhen.cli.client import find_target
 
-    client = _client(context)
+    client = client_of(context)
     tenant = options["tenant"] or find_target().tenant
     if tenant is None:
         raise click.UsageError("name a tenant with --tenant or EVERWHEN_TENANT")
     return apply_entries(entries, client=client, tenant=tenant, queue=options["queue"], timezone=options["timezone"])
 
 
-def _instant(text: str | None) -> datetime:
+def instant_of(text: str | None) -> datetime:
+    """Return the instant that --from names, or now."""
     from everwhen.clock import process_now
     from everwhen.core.trigger_values import as_utc
     from everwhen.core.triggers import TriggerError, parse_instant
@@ -191,7 +192,8 @@ def _refusal(line: CrontabRefusal) -> dict[str, Any]:
     return {"line": line.line, "text": text, "refused": {"code": line.code, "reason": line.reason}}
 
 
-def _result(response: Response) -> str:
+def result_of(response: Response) -> str:
+    """Return what became of a request to create something: created, exists, or why it was refused."""
     if response.status_code < 400:
         return CREATED
     if response.status_code == 409:

@@ -1,0 +1,1 @@
+"""Importers: what other schedulers export, read into schedules of ours. Pure: text in, values out."""
