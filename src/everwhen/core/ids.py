@@ -19,6 +19,7 @@ from uuid import UUID
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
+_MICROSECOND: Final = timedelta(microseconds=1)
 _VARIANT: Final = 0b10 << 62
 _TIME_BITS: Final = 48
 _RANDOM_HIGH_BITS: Final = 12
@@ -43,7 +44,7 @@ def scheduled_run_id(
     tenant_id: UUID, schedule_uid: UUID, *, nominal_at: datetime, due_at: datetime, source: str = SOURCE_SCHEDULE
 ) -> UUID:
     """Return the id of the run that `source` intends for this schedule at this nominal instant (UTC, microseconds)."""
-    nominal = (nominal_at - _EPOCH) // timedelta(microseconds=1)
+    nominal = (nominal_at - _EPOCH) // _MICROSECOND
     # Both uids have a fixed width and the number ends at the NUL, so two intentions never spell the same bytes.
     intention = tenant_id.bytes + schedule_uid.bytes + f"{nominal}\0{source}".encode()
     digest = int.from_bytes(hashlib.sha256(intention).digest()[:10], "big")

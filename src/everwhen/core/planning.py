@@ -41,7 +41,7 @@ from everwhen.core.flex import Flex, due_after
 from everwhen.core.ids import scheduled_run_id
 from everwhen.core.lifecycle import RunState
 from everwhen.core.reasons import Reason
-from everwhen.core.triggers import Occurrence, Timing, next_look, occurrences, reach
+from everwhen.core.triggers import Occurrence, Timing, look, next_look, reach
 
 MOST_INSTANTS: Final = 1_000
 """The most instants that one call answers."""
@@ -141,16 +141,16 @@ def plan(cursor: Cursor, *, now: datetime, until: datetime, policy: CatchUp, lim
     if until <= cursor.decided_until:
         next_at = next_look(cursor.timing, cursor.decided_until)
         return Plan(runs=(), verdicts=(), spans=(), decided_until=cursor.decided_until, next_at=next_at)
-    found = occurrences(cursor.timing, after=cursor.decided_until, until=until, limit=limit)
+    found, next_at = look(cursor.timing, after=cursor.decided_until, until=until, limit=limit)
     more = len(found) >= limit
     decided_until = found[-1].nominal_at if more else until
-    next_at = next_look(cursor.timing, decided_until)
+    next_at = next_at or next_look(cursor.timing, decided_until)
     dues = _dues(found, cursor, next_at)
     if cursor.timing.calendars is not None:
         dues = _dues_by_calendar(found, dues)
     answers = _answers(found, dues, cursor, now=now, policy=policy, more=more)
     runs = tuple(_intended(cursor, o, a, due) for o, a, due in zip(found, answers, dues, strict=True) if a is _RUN)
-    verdicts, spans = _verdicts(cursor, found, answers)
+    verdicts, spans = _verdicts(cursor, found, answers) if len(runs) < len(found) else ((), ())
     return Plan(
         runs=runs,
         verdicts=verdicts,
@@ -179,8 +179,11 @@ def _dues_by_calendar(found: Sequence[Occurrence], dues: Sequence[datetime]) -> 
 def _answers(  # what the answers follow from
     found: Sequence[Occurrence], dues: Sequence[datetime], cursor: Cursor, *, now: datetime, policy: CatchUp, more: bool
 ) -> list[_Answer]:
-    latest_due = None if more else max((o.due_at for o in found if _may_stand(o, cursor, now)), default=None)
     late_before = now - policy.grace
+    apart = [o for o, due in zip(found, dues, strict=True) if o.skipped or due < late_before]
+    if not apart and cursor.skip_until is None:
+        return [_RUN] * len(found)
+    latest_due = None if more else max((o.due_at for o in found if _may_stand(o, cursor, now)), default=None)
     return [
         _answer(o, cursor, late=due < late_before, now=now, policy=policy, latest_due=latest_due)
         for o, due in zip(found, dues, strict=True)

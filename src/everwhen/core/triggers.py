@@ -44,6 +44,7 @@ __all__ = [
     "draws",
     "find_seed",
     "fires",
+    "look",
     "next_after",
     "next_look",
     "occurrences",
@@ -169,12 +170,21 @@ def fires(
 
 def occurrences(timing: Timing, *, after: datetime, until: datetime, limit: int) -> list[Occurrence]:
     """Return the intended instants in `(after, until]`, skipped ones included, ascending, at most `limit`."""
+    return look(timing, after=after, until=until, limit=limit)[0]
+
+
+def look(timing: Timing, *, after: datetime, until: datetime, limit: int) -> tuple[list[Occurrence], datetime | None]:
+    """Return the `occurrences`, and when to look next if that was met on the way; None: `next_look` tells."""
+    if after.tzinfo is not UTC:
+        after = as_utc(after, name="after")
     found: list[Occurrence] = []
-    for event in islice(timing.source.events(as_utc(after, name="after")), max(0, limit)):
+    for event in islice(timing.source.events(after), max(0, limit)):
         if event.at > until:
+            if event.fires and not isinstance(timing.source, OnCalendars):
+                return found, event.at
             break
         found.append(_occurrence(timing, event))
-    return found
+    return found, None
 
 
 def next_look(timing: Timing, after: datetime) -> datetime | None:
@@ -203,13 +213,14 @@ def refuse_dense_rolls(timing: Timing, *, after: datetime) -> None:
 
 
 def _occurrence(timing: Timing, event: Event) -> Occurrence:
-    local = timing.zone.local(event.at)
+    zone = timing.zone
+    local = zone.local(event.at)
     return Occurrence(
         nominal_at=event.at,
         local=local,
         skipped=None if event.fires else _reason(event),
         missing=event.missing,
-        repeated=timing.zone.is_repeated(local),
+        repeated=not zone.is_calm(event.at) and zone.is_repeated(local),
         mark=event.mark,
     )
 

@@ -29,6 +29,7 @@ MISSING_LIMIT = 60
 
 _TICK = timedelta(microseconds=1)
 _DAY = timedelta(days=1)
+_FIRST, _LAST = FIRST_INSTANT + _TICK, LAST_INSTANT - _TICK
 _WHOLE_HOURS = range(1, 4)
 _CALENDAR_PERIOD = timedelta(days=146_097)
 
@@ -105,15 +106,16 @@ class Walk(NamedTuple):
 
     def events(self, after: datetime) -> Iterator[Event]:
         """Yield the fires and skips strictly after an instant (UTC), until there are no more."""
-        after = clamp(after)
-        # Listed transitions come once; what follows them repeats with the calendar.
-        hopeful_from = max(after, self.zone.listed_until)
+        if not _FIRST <= after <= _LAST:
+            after = clamp(after)
+        fired_at = after
         while (event := self._next_event(after)) is not None:
             yield event
             after = event.at
             if event.fires:
-                hopeful_from = max(after, hopeful_from)
-            elif after - hopeful_from > _CALENDAR_PERIOD:
+                fired_at = after
+            # Listed transitions come once; what follows them repeats with the calendar.
+            elif after - max(fired_at, self.zone.listed_until) > _CALENDAR_PERIOD:
                 return
 
     def _next_event(self, after: datetime) -> Event | None:
@@ -220,4 +222,4 @@ class Walk(NamedTuple):
 
 def clamp(instant: datetime) -> datetime:
     """Keep an instant inside the calendar, one tick away from its ends."""
-    return min(max(instant, FIRST_INSTANT + _TICK), LAST_INSTANT - _TICK)
+    return min(max(instant, _FIRST), _LAST)

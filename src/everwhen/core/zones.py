@@ -113,6 +113,11 @@ class Zone:
         """Tell whether an aware local time of this zone occurs twice."""
         return local.replace(fold=1 - local.fold).utcoffset() != local.utcoffset()
 
+    def is_calm(self, instant: datetime) -> bool:
+        """Tell, without a search, whether an instant's local time exists once only; False: it may not."""
+        stretch = self.recent  # once: another thread may replace it
+        return stretch.calm_from <= instant < stretch.calm_until
+
     def transitions(self, after: datetime, until: datetime) -> Iterator[Transition]:
         """Yield the changes of offset in `(after, until]`, ascending."""
         stretch = self.at(after)

@@ -65,7 +65,7 @@ async def plan_due(
     plans: list[_Made] = []
     instants = 0
     for schedule in due:
-        written = specs[schedule.schedule_uid], books.get(schedule.tenant_id)
+        written = specs[schedule.schedule_uid], books.get(schedule.tenant_id) if books else None
         made = await _plan_or_put_off(conn, schedule, written, look)
         if made is not None:
             plans.append(made)
@@ -153,7 +153,7 @@ async def _rezoned(conn: Connection, due: Sequence[DueSchedule], look: _Look) ->
 async def _specs(conn: Connection, due: Sequence[DueSchedule]) -> dict[UUID, str]:
     stored = await store.read_specs(
         conn,
-        tenant_ids=[schedule.tenant_id for schedule in due],
+        tenant_ids={schedule.tenant_id for schedule in due},
         uids=[schedule.schedule_uid for schedule in due],
     )
     return {each.uid: each.spec for each in stored}

@@ -1,6 +1,6 @@
 """One function for each statement of `queries.sql`; the names are the statements'."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -181,7 +181,7 @@ async def lock_due(conn: Conn, *, horizon: datetime, limit: int) -> list[DueSche
     return await fetch_all(conn, _SQL["lock_due"], {"horizon": horizon, "limit": limit}, DueSchedule)
 
 
-async def read_specs(conn: Conn, *, tenant_ids: Sequence[UUID], uids: Sequence[UUID]) -> list[StoredSpec]:
+async def read_specs(conn: Conn, *, tenant_ids: Collection[UUID], uids: Sequence[UUID]) -> list[StoredSpec]:
     """Read the specs of schedules whose watermarks are locked."""
     return await fetch_all(conn, _SQL["read_specs"], {"tenant_ids": list(tenant_ids), "uids": list(uids)}, StoredSpec)
 
