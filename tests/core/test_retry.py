@@ -28,6 +28,7 @@ def test_a_delay_doubles_up_to_its_cap() -> None:
 
 
 @given(policies, st.integers(1, 10**9), jitters)
+@example(RetryPolicy(factor=1.0000000000000002), 10**9, 0.0)
 @example(RetryPolicy(cap=timedelta(seconds=300, microseconds=3), base=timedelta(seconds=300)), 9, 0.9999999999999999)
 def test_a_delay_never_exceeds_the_cap(policy: RetryPolicy, failures: int, jitter: float) -> None:
     assert timedelta(0) <= delay(policy, failures=failures, jitter=jitter) <= policy.cap

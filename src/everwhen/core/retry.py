@@ -56,7 +56,8 @@ def delay(policy: RetryPolicy, *, failures: int, jitter: float) -> timedelta:
 def _capped(policy: RetryPolicy, *, retries: int) -> timedelta:
     # Multiply step by step and stop at the cap: the power itself overflows long before the last attempt.
     wait, cap = policy.base.total_seconds(), policy.cap.total_seconds()
-    for _ in range(retries):
+    # Nobody retries more often than the limit, and a factor close to 1 would take as many steps as there were failures.
+    for _ in range(min(retries, MAX_ATTEMPTS_LIMIT)):
         if wait == 0 or wait >= cap or policy.factor == 1.0:
             break
         wait *= policy.factor
