@@ -7,8 +7,7 @@ schedule: it decides, under the revision still in force, what is already due, so
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final
-from uuid import UUID
+from typing import Final, NamedTuple
 
 import psycopg
 import structlog
@@ -60,12 +59,13 @@ async def plan_due(
     look = _Look(now=now, horizon=now + ahead, until=now + 2 * ahead, zones=zones)
     locked = await store.lock_due(conn, horizon=look.horizon, limit=batch)
     due = await _rezoned(conn, locked, look)
-    specs = await _specs(conn, due) if due else {}
-    books = await books_of(conn, ((each.tenant_id, specs[each.schedule_uid]) for each in due), zones=zones)
+    texts = await _specs(conn, due) if due else []
+    tenant_ids = [each.tenant_id for each in due]
+    books = await books_of(conn, zip(tenant_ids, texts, strict=True), zones=zones)
     plans: list[_Made] = []
     instants = 0
-    for schedule in due:
-        written = specs[schedule.schedule_uid], books.get(schedule.tenant_id) if books else None
+    for schedule, text in zip(due, texts, strict=True):
+        written = text, books.get(schedule.tenant_id) if books else None
         made = await _plan_or_put_off(conn, schedule, written, look)
         if made is not None:
             plans.append(made)
@@ -131,8 +131,7 @@ class _Look:
     zones: ZoneSource | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Made:
+class _Made(NamedTuple):
     """A schedule and its plan."""
 
     schedule: DueSchedule
@@ -150,13 +149,15 @@ async def _rezoned(conn: Connection, due: Sequence[DueSchedule], look: _Look) ->
     return [each for each in due if each.tz_version == version]
 
 
-async def _specs(conn: Connection, due: Sequence[DueSchedule]) -> dict[UUID, str]:
+async def _specs(conn: Connection, due: Sequence[DueSchedule]) -> list[str]:
+    """Return the schedules' specs, in their order."""
     stored = await store.read_specs(
         conn,
         tenant_ids={schedule.tenant_id for schedule in due},
         uids=[schedule.schedule_uid for schedule in due],
     )
-    return {each.uid: each.spec for each in stored}
+    texts = {each.uid: each.spec for each in stored}
+    return [texts[schedule.schedule_uid] for schedule in due]
 
 
 async def _plan_or_put_off(
