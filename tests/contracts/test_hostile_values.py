@@ -23,8 +23,9 @@ NASTY = [
     {"kind": "cron", "expr": "0 0 29 2 *"}, {"kind": "cron", "expr": "0 0 30 2 *"}, {"policy": "replay"},
 ]  # fmt: skip
 SCHEDULE = {
-    "trigger": {"kind": "cron", "expr": "30 2 * * *", "seconds": False, "dialect": "vixie"},
+    "trigger": {"kind": "cron", "expr": "H 2 * * *", "seconds": False, "dialect": "vixie-ext", "hash_seed": "x"},
     "timezone": "UTC",
+    "preset": None,
     "gap": None,
     "fold": None,
     "calendars": None,

@@ -97,6 +97,14 @@ async def test_an_unsaved_preview_says_what_it_was_drawn_from(client):
     ]
 
 
+@pytest.mark.parametrize("seed", ["\\u0000", "\\ud800", "\\u00fc", "x" * 64])
+async def test_any_text_is_a_seed_or_is_refused(client, seed):
+    body = f'{{"trigger": {{"kind": "cron", "expr": "H * * * *", "dialect": "vixie-ext", "hash_seed": "{seed}"}}}}'
+    answer = await client.post(f"{PATH}/preview", content=body, headers={"content-type": "application/json"})
+
+    assert answer.status_code in {200, 422}
+
+
 @pytest.mark.parametrize(
     ("expr", "dialect", "seeded"),
     [
