@@ -1,5 +1,6 @@
 """A crontab, imported into a live server: each line that is accepted becomes a schedule, and once only."""
 
+import json
 from pathlib import Path
 
 CRONTAB = Path(__file__).parents[1] / "cases" / "crontab_200.txt"
@@ -15,3 +16,29 @@ def test_a_crontab_becomes_schedules_once(shell):
     assert not [row for row in first if row.get("result") == "refused"]
     assert set(listed) == made
     assert {row["result"] for row in second if "result" in row} == {"exists"}
+
+
+def test_what_another_scheduler_exports_becomes_schedules_once(shell, tmp_path):
+    (tmp_path / "timers").write_text("last = *-*~01 18:00\nnight = Mon..Fri 02:30\nyears = 2027..2030-1-1\n")
+    spec = {"cronString": ["0 9 * * 1-5"], "interval": [{"interval": "3600s", "phase": "60s"}], "jitter": "30s"}
+    calendar = {name: [{"start": 1}] for name in ("dayOfMonth", "month", "dayOfWeek", "hour", "minute", "second")}
+    temporal = {"scheduleId": "t", "spec": {**spec, "excludeStructuredCalendar": [calendar]}, "state": {"paused": True}}
+    (tmp_path / "temporal.json").write_text(json.dumps(temporal))
+    first = shell.json("import", "systemd", "timers", "--tz", "Europe/Berlin", "--tenant", "acme")
+    second = shell.json("import", "systemd", "timers", "--tz", "Europe/Berlin", "--tenant", "acme")
+    [paused] = shell.json("import", "temporal", "temporal.json", "--tenant", "acme")
+    listed = {item["name"]: item for item in shell.json("schedule", "list")["items"]}
+
+    assert [row["result"] for row in (*first, paused)] == ["created"] * 4
+    assert {row["result"] for row in second} == {"exists"}
+    assert {name: item["state"] for name, item in listed.items()} == {
+        "last": "active",
+        "night": "active",
+        "years": "active",
+        "t": "paused",
+    }
+    assert listed["night"]["trigger"]["expr"] == "30 2 * * 1-5"
+    assert listed["t"]["flex"] == {"mode": "hash", "window_seconds": 30}
+    assert {row["schedule"]: row["next_at"] for row in first} == {
+        name: listed[name]["next_at"] for name in ("last", "night", "years")
+    }

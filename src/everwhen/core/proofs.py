@@ -6,7 +6,7 @@ not by the years: where it ends before the ten years do, the proof ends there, s
 """
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from everwhen.core.compare import Move, compare
@@ -14,6 +14,7 @@ from everwhen.core.triggers import Timing
 from everwhen.core.zones import LAST_INSTANT
 
 YEARS: Final = 10
+FEBRUARY: Final = 2
 SHOWN: Final = 20
 MOST_FIRES: Final = 200_000
 """The most fires of each side that one proof looks at."""
@@ -50,7 +51,7 @@ def prove(source: Timing, stored: Timing, *, after: datetime, most: int = MOST_F
     Raises:
         TriggerError: one side cannot be calculated so far ahead.
     """
-    until = after + timedelta(days=YEARS * 365.25) if after.year + YEARS < LAST_INSTANT.year else LAST_INSTANT
+    until = _years_after(after)
     if _rule(source) == _rule(stored):
         return Proof(same_rule=True, same=None, differences=0, first=(), until=until, complete=True)
     found = compare(source, stored, after=after, until=until, most=most)
@@ -62,6 +63,12 @@ def prove(source: Timing, stored: Timing, *, after: datetime, most: int = MOST_F
         until=found.until,
         complete=not found.cut,
     )
+
+
+def _years_after(after: datetime) -> datetime:
+    if after.year + YEARS >= LAST_INSTANT.year:
+        return LAST_INSTANT
+    return after.replace(year=after.year + YEARS, day=min(after.day, 28) if after.month == FEBRUARY else after.day)
 
 
 def _rule(timing: Timing) -> tuple[object, ...]:

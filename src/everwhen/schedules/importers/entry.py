@@ -175,6 +175,9 @@ def name_of(*parts: str) -> str:
 
 def timing_pair(trigger: Trigger, zone: str, *, preset: str, options: Options) -> tuple[Timing, Timing]:
     """Return a trigger as a preset's scheduler fires it, and as it will be stored."""
+    if _is_elapsed(trigger):
+        elapsed = Timing(trigger, zone)  # no clock on a wall has a say
+        return elapsed, elapsed
     habits = find_preset(preset)
     source = Timing(trigger, zone, habits.gap, habits.fold)
     return source, stored_of(source, options=options)
@@ -208,6 +211,16 @@ def _rides_on(trigger: Trigger) -> bool:
             return bool(set("*/").intersection(words[layouts[len(words)].index(HOUR)]))
         case AnyOf(triggers=triggers):
             return all(isinstance(member, Every) or _rides_on(member) for member in triggers)
+        case _:
+            return False
+
+
+def _is_elapsed(trigger: Trigger) -> bool:
+    match trigger:
+        case Every(mode=mode):
+            return mode == "elapsed"
+        case AnyOf(triggers=triggers, exceptions=exceptions):
+            return all(map(_is_elapsed, (*triggers, *exceptions)))
         case _:
             return False
 

@@ -228,10 +228,10 @@ def _terms(text: str, what: str) -> Iterable[tuple[int, int | None, int | None]]
         match = _TERM.fullmatch(term)
         if match is None and re.fullmatch(r"[0-9]*\.[0-9.]*(/[0-9.]+)?|[0-9.]+/[0-9]*\.[0-9]+", term, re.ASCII):
             refuse("systemd.fraction", "fractions of a second are not imported", key="OnCalendar")
-        if match is None or match["step"] in {"0", "00"}:
+        if match is None or (match["step"] or "1").strip("0") == "":
             refuse("systemd.value", f"{what} are numbers, lists, ranges a..b and steps a/n", key="OnCalendar")
         stop, step = match["stop"], match["step"]
-        yield int(match["start"]), None if stop is None else int(stop), None if step is None else int(step) or 1
+        yield int(match["start"]), None if stop is None else int(stop), None if step is None else int(step)
 
 
 def _joined(values: Iterable[int]) -> str:

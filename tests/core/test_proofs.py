@@ -1,0 +1,89 @@
+"""A proof catches each difference, claims nothing beyond its budget, and is about the source's own rules."""
+
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from everwhen.core.compare import MoveKind
+from everwhen.core.proofs import SHOWN, prove
+from everwhen.core.triggers import Cron, FoldPolicy, GapPolicy, Timing, fires
+
+AFTER = datetime(2026, 11, 29, tzinfo=UTC)
+
+
+def cron(expr, zone="Europe/Berlin", gap=None, fold=None, *, dialect="vixie"):
+    return Timing(Cron(expr, dialect=dialect), zone, gap, fold)
+
+
+def test_one_rule_is_equal_without_a_walk():
+    found = prove(cron("* * * * *"), cron("* * * * *"), after=AFTER)
+
+    assert (found.is_equal, found.complete, found.same_rule, found.same) == (True, True, True, None)
+
+
+def test_two_ways_to_say_the_same_are_walked_for_ten_years():
+    found = prove(cron("0 12 * * 0"), cron("0 12 ? * SUN", dialect="vixie-ext"), after=AFTER)
+
+    assert (found.is_equal, found.complete, found.same_rule) == (True, True, False)
+    assert found.same == 522
+
+
+def test_what_differs_once_a_year_is_found_and_paired():
+    source = cron("30 2 * * *", gap=GapPolicy.SKIP, fold=FoldPolicy.FIRST)
+    found = prove(source, cron("30 2 * * *", gap=GapPolicy.SHIFT, fold=FoldPolicy.FIRST), after=AFTER)
+
+    assert found.differences == 10
+    assert {(move.kind, move.after.hour, move.after.month) for move in found.first} == {(MoveKind.ADDED, 3, 3)}
+
+
+def test_an_automatic_policy_is_not_the_policy_that_it_resembles():
+    # The habit of dagster's dialect applies only while no gap is named.
+    source = cron("30 2 * * *", "America/New_York", dialect="dagster")
+    found = prove(source, cron("30 2 * * *", "America/New_York", GapPolicy.SHIFT, FoldPolicy.SECOND), after=AFTER)
+
+    assert {move.kind for move in found.first} == {MoveKind.MOVED}
+
+
+def test_a_seeded_difference_in_the_ninth_year_is_found():
+    # 29 February 2036 is a Friday.
+    found = prove(cron("0 0 * * 5"), cron("0 0 1-28,30,31 * *"), after=datetime(2036, 2, 25, tzinfo=UTC))
+    assert not found.is_equal
+
+    found = prove(cron("0 0 1-28 2 *"), cron("0 0 * 2 *"), after=datetime(2028, 3, 1, tzinfo=UTC))
+    assert [move.after.date().isoformat() for move in found.first] == ["2032-02-29", "2036-02-29"]
+
+
+def test_the_budget_ends_the_walk_and_says_where():
+    found = prove(cron("* * * * *"), cron("*/1 * * * *"), after=AFTER, most=1_000)
+
+    assert (found.is_equal, found.complete, found.same) == (True, False, 1_000)
+    assert found.until == AFTER + timedelta(minutes=1_000)
+
+
+def test_only_the_first_differences_are_shown_and_all_are_counted():
+    found = prove(cron("0 1 * * *"), cron("0 1 1 * *"), after=AFTER)
+
+    assert len(found.first) == SHOWN
+    assert found.differences > 3_000
+
+
+def test_a_proof_near_the_calendars_end_ends_with_it():
+    assert prove(cron("0 0 1 1 *"), cron("0 0 1 1,2 *"), after=datetime(9995, 1, 1, tzinfo=UTC)).differences > 0
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    gaps=st.tuples(*[st.sampled_from(list(GapPolicy))] * 2),
+    folds=st.tuples(*[st.sampled_from(list(FoldPolicy))] * 2),
+    zone=st.sampled_from(["America/New_York", "Australia/Lord_Howe", "Antarctica/Troll", "Africa/Cairo"]),
+    time=st.tuples(st.sampled_from(["0", "15", "30"]), st.integers(0, 4)),
+)
+def test_equal_means_that_the_fires_are_equal(gaps, folds, zone, time):
+    one, other = (cron(f"{time[0]} {time[1]} * * *", zone, gap, fold) for gap, fold in zip(gaps, folds, strict=True))
+    found = prove(one, other, after=AFTER)
+    until = found.until
+    sets = [set(fires(timing, after=AFTER, until=until)) for timing in (one, other)]
+
+    assert found.complete
+    assert found.is_equal == (sets[0] == sets[1])
