@@ -45,6 +45,16 @@ def test_a_run_is_planned_before_it_is_due() -> None:
     assert (made.decided_until, made.next_at) == (now + minutes(1), START + minutes(2))
 
 
+def test_the_next_look_is_at_the_next_fire_even_past_a_gap() -> None:
+    timing = Timing(Cron("30 2 * * *"), "Europe/Berlin", GapPolicy.SKIP)
+    eve = datetime(2027, 3, 28, tzinfo=UTC)
+
+    made = plan(cursor(timing, decided_until=eve), now=eve, until=eve + minutes(1), policy=COALESCE)
+
+    assert (made.runs, made.verdicts, made.spans) == ((), (), ())
+    assert made.next_at == datetime(2027, 3, 29, 0, 30, tzinfo=UTC)
+
+
 def test_late_within_the_grace_is_merely_late() -> None:
     made = planned(SKIP, outage=minutes(1) + timedelta(seconds=50))
 
