@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from everwhen.core.compare import MoveKind
 from everwhen.core.proofs import SHOWN, prove
-from everwhen.core.triggers import Cron, FoldPolicy, GapPolicy, Timing, fires
+from everwhen.core.triggers import AnyOf, Cron, FoldPolicy, GapPolicy, Timing, fires
 
 AFTER = datetime(2026, 11, 29, tzinfo=UTC)
 
@@ -22,8 +22,15 @@ def test_one_rule_is_equal_without_a_walk():
     assert (found.is_equal, found.complete, found.same_rule, found.same) == (True, True, True, None)
 
 
+def test_one_cron_in_two_notations_is_one_rule():
+    assert prove(cron("0 12 * * 0"), cron("0 12 ? * SUN", dialect="vixie-ext"), after=AFTER).same_rule
+    assert not prove(cron("0 12 * * 0"), cron("0 12 * * 0", "Europe/Paris"), after=AFTER).same_rule
+    # The same columns, but the one rides on elapsed time and the other does not.
+    assert not prove(cron("0 9-17/2 * * *"), cron("0 9-17/2 * * *", dialect="cronie"), after=AFTER).same_rule
+
+
 def test_two_ways_to_say_the_same_are_walked_for_ten_years():
-    found = prove(cron("0 12 * * 0"), cron("0 12 ? * SUN", dialect="vixie-ext"), after=AFTER)
+    found = prove(cron("0 12 * * 0"), Timing(AnyOf(triggers=(Cron("0 12 * * SUN"),)), "Europe/Berlin"), after=AFTER)
 
     assert (found.is_equal, found.complete, found.same_rule) == (True, True, False)
     assert found.same == 522
@@ -55,7 +62,8 @@ def test_a_seeded_difference_in_the_ninth_year_is_found():
 
 
 def test_the_budget_ends_the_walk_and_says_where():
-    found = prove(cron("* * * * *"), cron("*/1 * * * *"), after=AFTER, most=1_000)
+    union = Timing(AnyOf(triggers=(Cron("* * * * *"),)), "Europe/Berlin")
+    found = prove(cron("* * * * *"), union, after=AFTER, most=1_000)
 
     assert (found.is_equal, found.complete, found.same) == (True, False, 1_000)
     assert found.until == AFTER + timedelta(minutes=1_000)
@@ -87,3 +95,24 @@ def test_equal_means_that_the_fires_are_equal(gaps, folds, zone, time):
 
     assert found.complete
     assert found.is_equal == (sets[0] == sets[1])
+
+
+column = st.sampled_from(["*", "*/2", "0", "1,2", "1-3", "0-6/2"])
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    minute=column,
+    hour=column,
+    days=st.tuples(column, column).map(lambda pair: tuple(text.replace("0", "1") for text in pair)),
+    dialects=st.tuples(*[st.sampled_from(["vixie", "cronie", "kubernetes", "temporal", "airflow", "dagster"])] * 2),
+)
+def test_what_counts_as_one_rule_fires_alike(minute, hour, days, dialects):
+    expr = f"{minute} {hour} {days[0]} * {days[1]}"
+    one, other = (cron(expr, "America/New_York", dialect=dialect) for dialect in dialects)
+    after = datetime(2027, 3, 12, tzinfo=UTC)
+
+    if prove(one, other, after=after, most=10).same_rule:
+        assert list(fires(one, after=after, count=300)) == list(fires(other, after=after, count=300))
+        autumn = datetime(2027, 11, 6, tzinfo=UTC)
+        assert list(fires(one, after=autumn, count=300)) == list(fires(other, after=autumn, count=300))

@@ -317,6 +317,21 @@ def test_a_dry_run_shows_each_line_and_its_next_fire(tmp_path):
     assert "next 2027-01-01T06:25:00+01:00  2027-01-01T05:25:00Z" in result.stdout
 
 
+def test_each_line_is_proven_against_cron_itself(tmp_path):
+    text = "CRON_TZ=Europe/Berlin\n*/5 * * * * a\n23 0-20/2 * * * b\n0 0 ? * MON c\n"
+    result = imported(tmp_path, text, "--dry-run", "-o", "json", "--from", "2027-01-01T00:00:00Z")
+    same, differs, foreign = (row["proof"] for row in json.loads(result.stdout))
+
+    assert (same["equal"], same["same_rule"]) == (True, True)
+    # In cron only a star that comes first makes a pattern ride on elapsed time.
+    assert (differs["differences"], differs["first"][0]["before"]) == (20, "2027-03-28T03:00:00+02:00")
+    assert foreign is None
+    shown = imported(tmp_path, text, "--dry-run").stdout
+    assert "as cron: equal for the next 10 years" in shown
+    assert "as cron: 20 differences" in shown
+    assert "no proof" in shown
+
+
 def test_a_refused_line_is_shown_with_the_others_and_the_exit_code_is_2(tmp_path):
     text = "@reboot a\n@daily b\n0 0 * * * caf\udce9\n"
     result = imported(tmp_path, text, "--dry-run", "-o", "json")

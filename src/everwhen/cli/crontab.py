@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from datetime import datetime
 
+    from everwhen.core.triggers import Timing
+
 TASK = "crontab.command"
 CREATED, EXISTS = "created", "exists"
 EXIT_REFUSED = 2
@@ -184,7 +186,23 @@ def _rows(
             "environment": dict(line.environment),
             "next_at": instant and instant_text(instant),
             "next_local": instant and timing.zone.local(instant).isoformat(),
+            "proof": _proof(timing, after=after),
         }
+
+
+def _proof(stored: Timing, *, after: datetime) -> dict[str, Any] | None:
+    """Return how cron itself would fire, compared; None for what it would not accept, such as `?`."""
+    from everwhen.cli.proof_text import proof_json
+    from everwhen.core.presets import find_preset
+    from everwhen.core.proofs import prove
+    from everwhen.core.triggers import Cron, Timing, TriggerError
+
+    assert isinstance(stored.trigger, Cron)  # of a crontab
+    try:
+        cron = Timing(Cron(stored.trigger.expr, dialect=find_preset("vixie").dialect.name), stored.timezone)
+    except TriggerError:
+        return None
+    return proof_json(prove(cron, stored, after=after))
 
 
 def _refusal(line: CrontabRefusal) -> dict[str, Any]:
@@ -211,5 +229,14 @@ def _as_text(row: dict[str, Any]) -> str:
     return (
         f"{row['line']:>5}  {row['schedule']}{result}  '{row['expr']}' {row['timezone']}  →  {row['task']}\n"
         f"       next {row['next_local'] or 'never'}  {row['next_at'] or ''}\n"
+        f"       {_claim(row['proof'])}\n"
         f"       {who}{row['command']}"
     )
+
+
+def _claim(proof: dict[str, Any] | None) -> str:
+    from everwhen.cli.proof_text import differences_of, sentence_of
+
+    if proof is None:
+        return "no proof: cron itself does not accept this"
+    return "\n         ".join([f"as cron: {sentence_of(proof)}", *differences_of(proof)])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from everwhen.cli.crontab import CREATED, EXISTS, EXIT_REFUSED, client_of, instant_of, machine_zone, result_of
+from everwhen.cli.proof_text import differences_of, proof_json, sentence_of
 from everwhen.schedules.importers.airflow import parse_airflow
 from everwhen.schedules.importers.entry import MOST_CHARACTERS, Entry, Options, Refusal
 from everwhen.schedules.importers.eventbridge import parse_eventbridge
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from everwhen.cli.crontab import Client
-    from everwhen.core.compare import Move
-    from everwhen.core.proofs import Proof
     from everwhen.core.triggers import Timing
 
 
@@ -194,7 +193,7 @@ def _row(line: Entry | Refusal, task: str, after: datetime) -> dict[str, Any]:
         "paused": line.paused,
         "notes": list(line.notes),
         **_next(line.stored, instant),
-        "proof": _proof_json(proof),
+        "proof": proof_json(proof),
     }
 
 
@@ -209,28 +208,6 @@ def _next(timing: Timing, instant: datetime | None) -> dict[str, Any]:
     return {
         "next_at": instant and instant_text(instant),
         "next_local": instant and timing.zone.local(instant).isoformat(),
-    }
-
-
-def _proof_json(proof: Proof) -> dict[str, Any]:
-    from everwhen.core.trigger_json import instant_text
-
-    return {
-        "equal": proof.is_equal,
-        "complete": proof.complete,
-        "until": instant_text(proof.until),
-        "same_rule": proof.same_rule,
-        "same": proof.same,
-        "differences": proof.differences,
-        "first": [_move_json(move) for move in proof.first],
-    }
-
-
-def _move_json(move: Move) -> dict[str, Any]:
-    return {
-        "kind": move.kind.value,
-        "before": move.before and move.before.isoformat(),
-        "after": move.after and move.after.isoformat(),
     }
 
 
@@ -279,18 +256,11 @@ def _next_text(row: dict[str, Any]) -> str:
 
 
 def _proof_text(row: dict[str, Any]) -> str:
-    proof = row["proof"]
-    reach = "for the next 10 years" if proof["complete"] else f"until {proof['until']}, where the budget ended"
-    if proof["equal"]:
-        return f"equal {reach}"
-    return f"{proof['differences']} differences, {proof['same']} equal, {reach}"
+    return sentence_of(row["proof"])
 
 
 def _details(row: dict[str, Any]) -> list[str]:
-    proof = row["proof"]
-    found = [f"{move['kind']}: {move['before'] or '-'} → {move['after'] or '-'}" for move in proof["first"]]
-    if proof["differences"] > len(found):
-        found.append(f"… and {proof['differences'] - len(found)} more")
+    found = differences_of(row["proof"])
     if row["paused"]:
         found.append(f"paused: {row['paused']}")
     return found + [f"note: {note}" for note in row["notes"]]

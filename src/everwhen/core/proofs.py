@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from everwhen.core.compare import Move, compare
-from everwhen.core.triggers import Timing
+from everwhen.core.triggers import Cron, Timing
 from everwhen.core.zones import LAST_INSTANT
 
 YEARS: Final = 10
@@ -72,5 +72,17 @@ def _years_after(after: datetime) -> datetime:
 
 
 def _rule(timing: Timing) -> tuple[object, ...]:
-    # An automatic policy may stand for a habit that no policy describes, so None is a value of its own.
-    return timing.trigger, timing.timezone, timing.gap, timing.fold, timing.calendars
+    """Return what decides about the fires: of a cron what its columns hold, however they are written."""
+    trigger, calendars = timing.trigger, timing.calendars
+    if not isinstance(trigger, Cron):
+        # An automatic policy may stand for a habit that no policy describes, so None is a value of its own.
+        return trigger, timing.timezone, timing.gap, timing.fold, calendars
+    fields = trigger.compiled.fields
+    return (
+        (fields.seconds, fields.minutes, fields.hours, fields.months, fields.years, fields.day_columns),
+        timing.timezone,
+        timing.effective_gap,
+        timing.effective_fold,
+        fields.dialect.gap_habit if timing.gap is None else None,
+        calendars,
+    )

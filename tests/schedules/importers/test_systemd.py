@@ -149,6 +149,18 @@ def test_a_gap_is_skipped_there_and_the_proof_tells():
     assert (found.is_equal, found.same_rule) == (True, False)
 
 
+def test_a_translation_that_is_wrong_is_caught_by_the_proof(monkeypatch):
+    def off_by_a_weekday(calendar):
+        return Cron("30 2 * * 0-4") if calendar.weekdays == (0, 1, 2, 3, 4) else stored_of(calendar)
+
+    monkeypatch.setattr("everwhen.schedules.importers.systemd.stored_of", off_by_a_weekday)
+    wrong, right = entries(parse_systemd, "Mon..Fri 02:30\nSun 02:30")
+    found = prove(wrong.source, wrong.stored, after=AFTER)
+
+    assert found.differences > 1_000
+    assert prove(right.source, right.stored, after=AFTER).is_equal
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
     [
