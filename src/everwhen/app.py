@@ -30,6 +30,7 @@ from everwhen.dispatch.api import BODY_FACTOR, WorkerApi, WorkerLimits
 from everwhen.dispatch.lines import Lines
 from everwhen.dispatch.reaper import Reaper
 from everwhen.dispatch.service import Dispatch
+from everwhen.dispatch.tokens import LeaseTokens
 from everwhen.errors import ConfigurationError
 from everwhen.http.app import create_app
 from everwhen.http.auth import Authenticator
@@ -48,6 +49,9 @@ from everwhen.tenants import service as tenants
 
 SHUTDOWN_SECONDS: Final = 3
 """How long requests in progress may take to end; waiting claims are sent home before."""
+
+KEEP_ALIVE_SECONDS: Final = 75
+"""Longer than a client keeps an idle connection, so that a request never meets one that we are closing."""
 
 log = structlog.get_logger("everwhen.app")
 
@@ -74,20 +78,14 @@ async def open_services(settings: Settings, conninfo: str) -> AsyncGenerator[Ser
         async with database.system() as conn:
             await assert_compatible(conn)
         wakeups = Wakeups(conninfo)
-        listener = asyncio.create_task(wakeups.listen_forever())
-        try:
-            dispatch = Dispatch(database, jitter=clock.jitter)
-            yield Services(
-                settings=settings,
-                database=database,
-                wakeups=wakeups,
-                dispatch=dispatch,
-                lines=Lines(dispatch, wakeups),
-            )
-        finally:
-            listener.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await listener
+        dispatch = Dispatch(database, jitter=clock.jitter)
+        yield Services(
+            settings=settings,
+            database=database,
+            wakeups=wakeups,
+            dispatch=dispatch,
+            lines=Lines(dispatch, wakeups),
+        )
 
 
 def make_app(services: Services) -> FastAPI:
@@ -107,6 +105,7 @@ def make_app(services: Services) -> FastAPI:
     worker = WorkerApi(
         dispatch=services.dispatch,
         lines=services.lines,
+        tokens=LeaseTokens(settings.jwt_secret.get_secret_value()),
         limits=WorkerLimits(
             lease_seconds=settings.lease_seconds_max,
             wait_seconds=settings.claim_wait_seconds_max,
@@ -143,6 +142,7 @@ async def serve(
     stop = asyncio.Event()
     _stop_on_signals(stop)
     async with open_services(settings, conninfo) as services, asyncio.TaskGroup() as tasks:
+        listener = tasks.create_task(services.wakeups.listen_forever())  # a defect in it ends the process, as any
         end_api = asyncio.Event()
         url = ""
         if "api" in settings.roles:
@@ -160,6 +160,7 @@ async def serve(
             companion.cancel()
             await asyncio.wait({companion}, timeout=SHUTDOWN_SECONDS)
         end_api.set()
+        listener.cancel()
     log.info("server.stopped")
 
 
@@ -256,6 +257,7 @@ def _server(services: Services) -> _Server:
         access_log=False,
         lifespan="off",
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         server_header=False,
         date_header=False,
     )

@@ -145,6 +145,7 @@ def renew(conn: psycopg.AsyncConnection[Any], leases: list[Lease]) -> Awaitable[
         run_ids=[lease.run_id for lease in leases],
         tokens=[lease.lease_token for lease in leases],
         details=[None for _ in leases],
+        allowed=None,
         lease_seconds=30,
         deadline_grace_seconds=5,
         now=NOW,
@@ -178,6 +179,7 @@ def refuse(conn: psycopg.AsyncConnection[Any], leases: list[Lease]) -> Awaitable
         run_ids=[lease.run_id for lease in leases],
         reasons=["lease.lost" for _ in leases],
         details=["{}" for _ in leases],
+        allowed=None,
         now=NOW,
     )
 
@@ -191,10 +193,10 @@ async def test_dispatch_touches_few_pages_whatever_the_statistics_say(tenant: Wa
     run_as_superuser(DEFINE)
     for leases in (await claim(conn), []):  # plans are made now, with nothing in any table
         await renew(conn, leases)
-        await dispatch.lock_leases(conn, **keys(leases))
+        await dispatch.lock_leases(conn, **keys(leases), allowed=None)
         await close(conn, leases)
         await refuse(conn, leases)
-        await dispatch.find_states(conn, **keys(leases))
+        await dispatch.find_states(conn, **keys(leases), allowed=None)
         await dispatch.count_in_flight(conn, tenant_ids=[TENANT], queues=["line"])
         await dispatch.next_due(conn, tenant_id=TENANT, queues=["line"], now=NOW)
         await runs.cancel_waiting(
@@ -207,9 +209,9 @@ async def test_dispatch_touches_few_pages_whatever_the_statistics_say(tenant: Wa
     batch = held[700 : 700 + BATCH]
     costs = {"claim_runs": await tenant.pages(lambda: claim(conn))}
     costs["renew_leases"] = await tenant.pages(lambda: renew(conn, batch))
-    costs["lock_leases"] = await tenant.pages(lambda: dispatch.lock_leases(conn, **keys(batch)))
+    costs["lock_leases"] = await tenant.pages(lambda: dispatch.lock_leases(conn, **keys(batch), allowed=None))
     costs["close_attempts"] = await tenant.pages(lambda: close(conn, batch))
-    costs["find_states"] = await tenant.pages(lambda: dispatch.find_states(conn, **keys(batch)))
+    costs["find_states"] = await tenant.pages(lambda: dispatch.find_states(conn, **keys(batch), allowed=None))
     costs["record_refusals"] = await tenant.pages(lambda: refuse(conn, batch))
 
     assert all(result == BATCH or len(result) == BATCH for _, result in costs.values())

@@ -9,6 +9,7 @@ from everwhen.core.lifecycle import RunState
 from everwhen.dispatch.api import WorkerApi, WorkerLimits
 from everwhen.dispatch.lines import Lines
 from everwhen.dispatch.service import Dispatch
+from everwhen.dispatch.tokens import LeaseTokens
 from everwhen.http.app import create_app
 from everwhen.http.auth import Authenticator
 from everwhen.http.plane import ControlPlane
@@ -22,11 +23,16 @@ from tests.people import SECRET, client_of, token_of
 NOBODY = uuid.UUID("01a22915-06ff-70da-a75e-79f816daceb5")
 
 
+TOKENS = LeaseTokens(SECRET)
+
+
 @pytest.fixture
 def app(server, work_database, database):
     dispatch = Dispatch(database, jitter=lambda: 0.0)
     limits = WorkerLimits(lease_seconds=300.0, wait_seconds=0.0, body_bytes=1 << 20)
-    worker = WorkerApi(dispatch=dispatch, lines=Lines(dispatch, Wakeups(server.app(work_database))), limits=limits)
+    worker = WorkerApi(
+        dispatch=dispatch, lines=Lines(dispatch, Wakeups(server.app(work_database))), tokens=TOKENS, limits=limits
+    )
     plane = ControlPlane(database=database, authenticator=Authenticator(SECRET), find_tenant=find_tenant)
     return create_app(plane, routers=[], extra_routes=worker.routes())
 
@@ -38,7 +44,7 @@ async def canary(database):
     view = await make_run(database, tenant, state=RunState.RUNNING)
     async with database.tenant(tenant.id) as conn:
         row = await (await conn.execute("select lease_token from everwhen.leases")).fetchone()
-    return tenant, view, str(row[0])
+    return tenant, view, TOKENS.seal(view.row.run_id, row[0])
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from everwhen.dispatch import api as module
 from everwhen.dispatch.api import WorkerApi, WorkerLimits
 from everwhen.dispatch.lines import Lines
 from everwhen.dispatch.service import Dispatch
+from everwhen.dispatch.tokens import LeaseTokens
 from everwhen.http.app import create_app
 from everwhen.http.auth import Authenticator
 from everwhen.http.plane import ControlPlane
@@ -26,6 +27,7 @@ from tests.factories import WORKER
 from tests.people import SECRET, client_of, token_of
 
 BODY_BYTES = 200_000
+TOKENS = LeaseTokens(SECRET)
 PATHS = ("claim", "heartbeat", "complete")
 NASTY = [
     None, True, 0, -1, 1, 2**31, 2**63, -(2**63) - 1, 0.5, 1e308, "", " ", "a", "null", "a\x00b", "\r\n", "\u202e",
@@ -41,6 +43,7 @@ RAW_NASTY = [
 def app_on(database, conninfo):
     dispatch = Dispatch(database, jitter=lambda: 0.0)
     worker = WorkerApi(
+        tokens=TOKENS,
         dispatch=dispatch,
         lines=Lines(dispatch, Wakeups(conninfo)),
         limits=WorkerLimits(lease_seconds=300.0, wait_seconds=0.0, body_bytes=BODY_BYTES),
@@ -122,7 +125,7 @@ async def test_a_lease_token_is_text_because_some_readers_have_no_such_number(cl
     (run,) = await claimed(client, line)
 
     assert isinstance(run["lease_token"], str)
-    assert int(run["lease_token"]) > 2**20
+    assert int(run["lease_token"].partition(".")[0]) > 2**20
 
 
 async def test_a_stale_report_says_why_it_is_refused(client, line):
@@ -370,3 +373,43 @@ async def test_no_value_in_any_place_is_too_much(client, line):
             assert answer.status_code in {200, 422}, (path, mutant, answer.text)
             if answer.status_code == 422:
                 assert problem(answer)[1] in {"body.invalid", "input.invalid"}
+
+
+async def test_a_worker_of_another_queue_neither_renews_nor_ends_a_lease_it_was_shown(app, client, line):
+    (run,) = await claimed(client, line)
+    named = {key: run[key] for key in ("tenant_id", "run_id", "lease_token")}
+    token = token_of("worker", tenant_id=line.tenant.id, queues=["elsewhere"])
+    async with client_of(app, token) as stranger:
+        beat = await stranger.post("/v1/worker/heartbeat", json={"worker": "w", "lease_seconds": 30, "leases": [named]})
+        done = await stranger.post(
+            "/v1/worker/complete", json={"worker": "w", "reports": [named | {"outcome": "succeeded"}]}
+        )
+
+    assert beat.json()["results"][0]["status"] == "lost"
+    answer = done.json()["results"][0]
+    assert (answer["accepted"], answer["state"]) == (False, None)
+    assert await line.rows("select count(*) from everwhen.events where kind = 'refused'") == [(0,)]
+    assert await line.rows("select count(*) from everwhen.leases") == [(1,)]
+
+
+async def test_the_right_number_without_its_seal_ends_nothing(client, line):
+    (run,) = await claimed(client, line)
+    number = run["lease_token"].partition(".")[0]
+    for forged in (number, f"{number}.", f"{number}.{'0' * 16}", run["lease_token"][:-1], f"0{run['lease_token']}"):
+        report = {"tenant_id": run["tenant_id"], "run_id": run["run_id"], "lease_token": forged, "outcome": "failed"}
+        answer = await client.post("/v1/worker/complete", json={"worker": "w", "reports": [report]})
+        assert not answer.json()["results"][0]["accepted"], forged
+
+    assert await line.rows("select count(*) from everwhen.leases") == [(1,)]
+
+
+async def test_a_stale_report_is_recorded_once_however_often_it_is_sent(client, line):
+    (run,) = await claimed(client, line)
+    named = {key: run[key] for key in ("tenant_id", "run_id", "lease_token")} | {"outcome": "succeeded"}
+    for _ in range(5):
+        await client.post("/v1/worker/complete", json={"worker": "w", "reports": [named] * 20})
+    forged = named | {"lease_token": "1"}
+    for _ in range(3):
+        await client.post("/v1/worker/complete", json={"worker": "w", "reports": [forged] * 20})
+
+    assert await line.rows("select count(*) from everwhen.events where kind = 'refused'") == [(2,)]

@@ -6,7 +6,8 @@ from datetime import timedelta
 import httpx2
 import pytest
 
-from tests.system.fleet import TENANT, define_schedules, free_port, running_fleet, wait_until
+from everwhen.dispatch.tokens import LeaseTokens
+from tests.system.fleet import SECRET, TENANT, define_schedules, free_port, running_fleet, wait_until
 from tests.system.test_storm import broken_promises
 
 pytestmark = pytest.mark.system
@@ -45,7 +46,12 @@ def test_a_worker_that_slept_for_three_leases_changes_nothing() -> None:
 
 def _report(fleet, port: int, run_id, token: int) -> dict:
     """Report as a worker without an SDK would, which keeps nothing from being sent."""
-    report = {"tenant_id": str(TENANT), "run_id": str(run_id), "lease_token": str(token), "outcome": "failed"}
+    report = {
+        "tenant_id": str(TENANT),
+        "run_id": str(run_id),
+        "lease_token": LeaseTokens(SECRET).seal(run_id, token),
+        "outcome": "failed",
+    }
     response = httpx2.post(
         f"http://127.0.0.1:{port}/v1/worker/complete",
         json={"worker": "stale-by-hand", "reports": [report]},

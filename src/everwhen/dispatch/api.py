@@ -17,6 +17,7 @@ from everwhen.dispatch.lines import Lines
 from everwhen.dispatch.model import Lease, Renewal
 from everwhen.dispatch.reports import parse_token, payload_text
 from everwhen.dispatch.service import Claim, Dispatch
+from everwhen.dispatch.tokens import LeaseTokens
 from everwhen.errors import Forbidden, InvalidInput, TooLarge
 from everwhen.http.auth import Principal, Role
 from everwhen.http.edge import principal_of
@@ -44,6 +45,7 @@ BODY_FACTOR: Final = 8
 """A worker's batch may be this many times as large as a control request."""
 
 Message = TypeVar("Message", bound=msgspec.Struct)
+Told = TypeVar("Told", HeldLease, Report)
 Handler = Callable[["Request", Principal], Awaitable[msgspec.Struct]]
 
 
@@ -62,6 +64,7 @@ class WorkerApi:
 
     dispatch: Dispatch
     lines: Lines
+    tokens: LeaseTokens
     limits: WorkerLimits
 
     def routes(self) -> list[Route]:
@@ -84,18 +87,18 @@ class WorkerApi:
         grant = await self.lines.take(claim, wait_seconds=wait, still_there=still_there)
         if grant is None:
             raise ClientDisconnect
-        return ClaimResponse(runs=[_claimed(lease) for lease in grant.leases], server_time=grant.now)
+        runs = [_claimed(lease, token=self.tokens.seal(lease.run_id, lease.lease_token)) for lease in grant.leases]
+        return ClaimResponse(runs=runs, server_time=grant.now)
 
     async def heartbeat(self, request: Request, principal: Principal) -> HeartbeatResponse:
         """Renew leases, and tell which runs shall stop."""
         beat = await self._read(request, HeartbeatRequest)
         _check_batch(len(beat.leases), "/leases")
         seconds = _lease_seconds(beat.lease_seconds, most=self.limits.lease_seconds)
-        mine = [lease for lease in beat.leases if _is_mine(lease.tenant_id, principal)]
-        renewed = await self.dispatch.renew(
-            principal.tenant_id, [_renewal(lease) for lease in mine], lease_seconds=seconds
-        )
-        return HeartbeatResponse(results=[_lease_result(lease, renewed) for lease in beat.leases])
+        leases = [self._opened(lease) for lease in beat.leases]
+        mine = [_renewal(lease) for lease in leases if _is_mine(lease.tenant_id, principal)]
+        renewed = await self.dispatch.renew(principal.tenant_id, mine, lease_seconds=seconds, queues=principal.queues)
+        return HeartbeatResponse(results=[_lease_result(lease, renewed) for lease in leases])
 
     async def complete(self, request: Request, principal: Principal) -> CompleteResponse:
         """Take reports; a stale one is refused, recorded, and says so."""
@@ -104,8 +107,12 @@ class WorkerApi:
         _check_name(done.worker, "/worker")
         for index, report in enumerate(done.reports):
             _check_report(report, principal, f"/reports/{index}")
-        results = await self.dispatch.complete(principal.tenant_id, done.worker, done.reports)
+        reports = [self._opened(report) for report in done.reports]
+        results = await self.dispatch.complete(principal.tenant_id, done.worker, reports, queues=principal.queues)
         return CompleteResponse(results=results)
+
+    def _opened(self, told: Told) -> Told:
+        return msgspec.structs.replace(told, lease_token=self.tokens.open(told.run_id, told.lease_token))
 
     def _endpoint(self, handler: Handler) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         async def endpoint(request: Request) -> Response:
@@ -187,7 +194,7 @@ def _is_mine(tenant_id: UUID, principal: Principal) -> bool:
     return principal.tenant_id is None or principal.tenant_id == tenant_id
 
 
-def _claimed(lease: Lease) -> ClaimedRun:
+def _claimed(lease: Lease, *, token: str) -> ClaimedRun:
     return ClaimedRun(
         tenant_id=lease.tenant_id,
         run_id=lease.run_id,
@@ -196,7 +203,7 @@ def _claimed(lease: Lease) -> ClaimedRun:
         priority=lease.priority,
         attempt=lease.attempt,
         max_attempts=lease.max_attempts,
-        lease_token=str(lease.lease_token),
+        lease_token=token,
         lease_until=lease.lease_until,
         claimed_at=lease.claimed_at,
         deadline_at=lease.deadline_at,

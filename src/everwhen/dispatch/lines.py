@@ -4,23 +4,24 @@ What ends the sleep: the next instant at which a run of these lines becomes due 
 a wake-up (somebody asked for a run now), POLL_SECONDS (a wake-up may be lost), the claim's own patience, or the end of
 the process. The due instant itself therefore costs one claim, and no message.
 
-Claims that wait for the same lines share what one of them has seen. Whoever looks, looks for all: for SETTLE_SECONDS
-the others stay asleep, and what becomes due meanwhile is taken together. A look that found nothing tells when the next
-is worth while; one that took as much as it could carry wakes the others at once, since there is more. So a hundred
-workers cost no more looks than one, a run now and then waits for nothing, and under load runs come in batches.
+Of the claims that wait for the same lines one at a time has the *turn*: it alone sleeps until there is something to
+see, and looks. The others wait for the turn, in the order they came. Who finds runs leaves with them. The next one
+looks at once when those hands were full, since there may be more, and otherwise not before SETTLE_SECONDS are over, so
+that what becomes due meanwhile is taken together. So a hundred workers cost no more looks than one, a run now and then
+waits for nothing, and under load runs come in batches.
 
-What is shared is a hint, kept in this process only: a look that it delays comes with the next poll at the latest.
+Whoever had its patience run out while others had the turn goes home with nothing: somebody has looked for it.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
 from everwhen.dispatch.service import Claim, Dispatch, Grant
-from everwhen.postgres.wakeups import Wakeups, queue_topic
+from everwhen.postgres.wakeups import Waiter, Wakeups, queue_topic
 
 POLL_SECONDS: Final = 1.0
 SHARED_POLL_SECONDS: Final = 0.25
@@ -33,10 +34,16 @@ Key = tuple[UUID | None, tuple[str, ...], tuple[str, ...] | None]
 
 @dataclass(slots=True)
 class _Line:
-    """What is known of the lines that some claims wait for. Before `look_at` (loop time) a look is not worth while."""
+    """Some claims that wait for the same lines.
 
+    Before `look_at` (loop time) a look is not worth while; `last` is what the last look said that found nothing.
+    """
+
+    waiter: Waiter
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     look_at: float = 0.0
     claims: int = 0
+    last: Grant | None = None
 
 
 class Lines:
@@ -57,44 +64,64 @@ class Lines:
         self, claim: Claim, *, wait_seconds: float, still_there: Callable[[], Awaitable[bool]]
     ) -> Grant | None:
         """Claim, waiting up to `wait_seconds` for the first run; None when the caller is not there any more."""
-        clock = asyncio.get_running_loop().time
-        deadline = clock() + wait_seconds
-        topics = [queue_topic(claim.tenant_id, queue) for queue in claim.queues]
-        with self._line(claim) as line, self._wakeups.subscribe(*topics) as waiter:
-            woken = False
-            while True:
-                patience = deadline - clock()
-                if woken or patience <= 0 or self._closing or clock() >= line.look_at:
-                    grant = await self._look(claim, line)
-                    if grant.leases or patience <= 0 or self._closing:
-                        return grant
-                woken = await waiter.wait(max(0.0, min(deadline, line.look_at) - clock()))
-                if not await still_there():
+        if wait_seconds <= 0 or self._closing:
+            return await self._dispatch.claim(claim)
+        deadline = asyncio.get_running_loop().time() + wait_seconds
+        with self._line(claim) as line:
+            waited = line.turn.locked()
+            if not await _has_turn(line, deadline):
+                return line.last or await self._dispatch.claim(claim)
+            try:
+                if waited and not await still_there():
                     return None
+                return await self._watch(claim, line, deadline, still_there)
+            finally:
+                line.turn.release()
 
-    async def _look(self, claim: Claim, line: _Line) -> Grant:
+    async def _watch(
+        self, claim: Claim, line: _Line, deadline: float, still_there: Callable[[], Awaitable[bool]]
+    ) -> Grant | None:
+        """Having the turn, look whenever it is worth while, until something is found or patience is over."""
         clock = asyncio.get_running_loop().time
-        line.look_at = clock() + SETTLE_SECONDS
-        grant = await self._dispatch.claim(claim)
-        if len(grant.leases) == claim.limit:
-            line.look_at = 0.0
-            for queue in claim.queues:
-                self._wakeups.wake(queue_topic(claim.tenant_id, queue))
-        elif not grant.leases:
-            line.look_at = clock() + _pause(claim, grant)
-        return grant
+        woken = False
+        while True:
+            patience = deadline - clock()
+            if woken or patience <= 0 or self._closing or clock() >= line.look_at:
+                line.look_at = clock() + SETTLE_SECONDS
+                grant = await self._dispatch.claim(claim)
+                if len(grant.leases) == claim.limit:
+                    line.look_at = 0.0
+                if grant.leases or patience <= 0 or self._closing:
+                    return grant
+                line.last = grant
+                line.look_at = clock() + _pause(claim, grant)
+            woken = await line.waiter.wait(max(0.0, min(deadline, line.look_at) - clock()))
+            if not await still_there():
+                return None
 
     @contextmanager
     def _line(self, claim: Claim) -> Generator[_Line]:
         key = (claim.tenant_id, claim.queues, claim.tasks)
-        line = self._lines.setdefault(key, _Line())
+        line = self._lines.get(key)
+        if line is None:
+            topics = [queue_topic(claim.tenant_id, queue) for queue in claim.queues]
+            line = self._lines[key] = _Line(self._wakeups.subscribe(*topics))
         line.claims += 1
         try:
             yield line
         finally:
             line.claims -= 1
-            if line.claims == 0 and self._lines.get(key) is line:
+            if line.claims == 0:
                 del self._lines[key]
+                line.waiter.close()
+
+
+async def _has_turn(line: _Line, deadline: float) -> bool:
+    try:
+        async with asyncio.timeout_at(deadline):
+            return await line.turn.acquire()
+    except TimeoutError:
+        return False
 
 
 def _pause(claim: Claim, grant: Grant) -> float:

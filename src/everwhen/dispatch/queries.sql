@@ -129,6 +129,7 @@ set lease_until = least(%(now)s::timestamptz + make_interval(secs => %(lease_sec
     details = coalesce((%(details)s::jsonb[])[array_position(%(tokens)s::bigint[], l.lease_token)], l.details)
 where l.tenant_id = any(%(tenant_ids)s::uuid[]) and l.run_id = any(%(run_ids)s::uuid[])
   and l.run_id = (%(run_ids)s::uuid[])[array_position(%(tokens)s::bigint[], l.lease_token)]
+  and (%(allowed)s::text[] is null or l.queue = any(%(allowed)s::text[])) -- the queues that the worker's token names
 returning l.run_id, l.lease_token, l.lease_until, l.cancel_requested_at is not null as cancel_requested;
 
 -- name: lock_leases
@@ -139,6 +140,7 @@ select l.tenant_id, l.run_id, l.lease_token, l.attempt, l.failures,
        (select t.retry::text from everwhen.tasks t where t.tenant_id = l.tenant_id and t.name = l.task) as retry
 from everwhen.leases l
 where l.tenant_id = any(%(tenant_ids)s::uuid[]) and l.run_id = any(%(run_ids)s::uuid[])
+  and (%(allowed)s::text[] is null or l.queue = any(%(allowed)s::text[]))
 order by l.tenant_id, l.run_id
 for no key update of l;
 
@@ -188,15 +190,22 @@ with gone as (
 select tenant_id, run_id from closed;
 
 -- name: record_refusals
--- A stale report changes nothing but is not forgotten. Only of runs that are there: a made-up id leaves no trace.
+-- A stale report changes nothing but is not forgotten: once for each lease that it names, so that repeating it writes
+-- nothing. Only of runs that are there and that the worker may work on: a made-up id leaves no trace.
 insert into everwhen.events (tenant_id, run_id, at, kind, reason, detail)
-select r.tenant_id, r.run_id, %(now)s, 'refused', s.reason, s.detail
+select distinct on (r.tenant_id, r.run_id, s.detail ->> 'lease_token')
+       r.tenant_id, r.run_id, %(now)s, 'refused', s.reason, s.detail
 from unnest(%(tenant_ids)s::uuid[], %(run_ids)s::uuid[], %(reasons)s::text[], %(details)s::jsonb[])
        as s (tenant_id, run_id, reason, detail)
 cross join lateral (
   select r.tenant_id, r.run_id
   from everwhen.runs r
   where r.tenant_id = s.tenant_id and r.run_id = s.run_id
+    and (%(allowed)s::text[] is null or r.queue = any(%(allowed)s::text[]))
+    and not exists (
+      select from everwhen.events e
+      where e.tenant_id = r.tenant_id and e.run_id = r.run_id and e.kind = 'refused'
+        and e.detail ->> 'lease_token' is not distinct from s.detail ->> 'lease_token')
   offset 0) r;
 
 -- name: find_states
@@ -209,6 +218,7 @@ cross join lateral (
          exists (select from everwhen.leases l where l.tenant_id = r.tenant_id and l.run_id = r.run_id) as leased
   from everwhen.runs r
   where r.tenant_id = s.tenant_id and r.run_id = s.run_id
+    and (%(allowed)s::text[] is null or r.queue = any(%(allowed)s::text[]))
   offset 0) r;
 
 -- name: expire_waiting

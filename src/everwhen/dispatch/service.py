@@ -11,7 +11,7 @@ lease row is the grant: who deletes it, by its token, closes the attempt. Each c
 * Two reports of one attempt at once: the second waits for the row lock and finds no lease.
 """
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -61,6 +61,15 @@ class Grant:
     next_due: datetime | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Reporter:
+    """Who reports: for which tenant (None: the platform), as which worker, and at which queues it may (None: all)."""
+
+    tenant_id: UUID | None
+    worker: str
+    queues: Collection[str] | None
+
+
 class Dispatch:
     """The use-cases of the hot path. Every method is one transaction, as a rule."""
 
@@ -82,17 +91,31 @@ class Dispatch:
             return Grant(leases=[], now=now, next_due=next_due)
 
     async def renew(
-        self, tenant_id: UUID | None, leases: Sequence[tuple[UUID, UUID, int, str | None]], *, lease_seconds: float
+        self,
+        tenant_id: UUID | None,
+        leases: Sequence[tuple[UUID, UUID, int, str | None]],
+        *,
+        lease_seconds: float,
+        queues: Collection[str] | None = None,
     ) -> dict[int, Renewal]:
-        """Renew leases given as (tenant, run, token, details); one whose token is not in the answer is lost."""
+        """Renew leases given as (tenant, run, token, details); one whose token is not in the answer is lost.
+
+        `queues` are those that the caller may work at; None: all.
+        """
         try:
-            return await self._renew(tenant_id, leases, lease_seconds=lease_seconds)
+            return await self._renew(tenant_id, leases, lease_seconds=lease_seconds, queues=queues)
         except UNSTORABLE:  # details are for people; the lease is what counts
             bare = [(tenant, run, token, None) for tenant, run, token, _ in leases]
-            return await self._renew(tenant_id, bare, lease_seconds=lease_seconds)
+            return await self._renew(tenant_id, bare, lease_seconds=lease_seconds, queues=queues)
 
     async def complete(
-        self, tenant_id: UUID | None, worker: str, batch: Sequence[Report], *, now: datetime | None = None
+        self,
+        tenant_id: UUID | None,
+        worker: str,
+        batch: Sequence[Report],
+        *,
+        queues: Collection[str] | None = None,
+        now: datetime | None = None,
     ) -> list[ReportResult]:
         """Take a batch of reports: decide each, write all, refuse the stale ones. The answers keep the order.
 
@@ -100,23 +123,28 @@ class Dispatch:
         holds nobody else up.
         """
         readable = [each if reports.is_readable(each.result) else _without_payload(each, UNREADABLE) for each in batch]
-        return await self._complete_by_halves(tenant_id, worker, readable, now=now)
+        return await self._complete_by_halves(_Reporter(tenant_id, worker, queues), readable, now=now)
 
     async def _complete_by_halves(
-        self, tenant_id: UUID | None, worker: str, batch: Sequence[Report], *, now: datetime | None
+        self, reporter: "_Reporter", batch: Sequence[Report], *, now: datetime | None
     ) -> list[ReportResult]:
         try:
-            return await self._complete(tenant_id, worker, batch, now=now)
+            return await self._complete(reporter, batch, now=now)
         except UNSTORABLE as error:
             if len(batch) == 1:
                 bare = _without_payload(batch[0], str(error).splitlines()[0])
-                return await self._complete(tenant_id, worker, [bare], now=now)
+                return await self._complete(reporter, [bare], now=now)
         half = len(batch) // 2
-        first = await self._complete_by_halves(tenant_id, worker, batch[:half], now=now)
-        return first + await self._complete_by_halves(tenant_id, worker, batch[half:], now=now)
+        first = await self._complete_by_halves(reporter, batch[:half], now=now)
+        return first + await self._complete_by_halves(reporter, batch[half:], now=now)
 
     async def _renew(
-        self, tenant_id: UUID | None, leases: Sequence[tuple[UUID, UUID, int, str | None]], *, lease_seconds: float
+        self,
+        tenant_id: UUID | None,
+        leases: Sequence[tuple[UUID, UUID, int, str | None]],
+        *,
+        lease_seconds: float,
+        queues: Collection[str] | None,
     ) -> dict[int, Renewal]:
         async with self._transaction(tenant_id) as conn:
             renewals = await store.renew_leases(
@@ -125,6 +153,7 @@ class Dispatch:
                 run_ids=[each[1] for each in leases],
                 tokens=[each[2] for each in leases],
                 details=[each[3] for each in leases],
+                allowed=queues,
                 lease_seconds=lease_seconds,
                 deadline_grace_seconds=DEADLINE_GRACE_SECONDS,
                 now=conn.now,
@@ -132,16 +161,16 @@ class Dispatch:
         return {renewal.lease_token: renewal for renewal in renewals}
 
     async def _complete(
-        self, tenant_id: UUID | None, worker: str, batch: Sequence[Report], *, now: datetime | None
+        self, reporter: "_Reporter", batch: Sequence[Report], *, now: datetime | None
     ) -> list[ReportResult]:
-        async with self._transaction(tenant_id) as conn:
+        async with self._transaction(reporter.tenant_id) as conn:
             now = now or conn.now
             tenant_ids, run_ids = reports.keys(batch)
-            held = await store.lock_leases(conn, tenant_ids=tenant_ids, run_ids=run_ids)
+            held = await store.lock_leases(conn, tenant_ids=tenant_ids, run_ids=run_ids, allowed=reporter.queues)
             decided = self._decide(batch, held, now=now)
             closed = await close(conn, [c for c in decided if isinstance(c, Closing)], now=now)
             refused = {i: _refusal(c) for i, c in enumerate(decided) if not _was_closed(c, closed)}
-            states = await _refuse(conn, worker, [(batch[i], reason) for i, reason in refused.items()], now=now)
+            states = await _refuse(conn, reporter, [(batch[i], reason) for i, reason in refused.items()], now=now)
         return [_answer(report, decided[i], refused.get(i), states) for i, report in enumerate(batch)]
 
     def _decide(self, batch: Sequence[Report], held: Sequence[HeldLease], *, now: datetime) -> list[Closing | Refused]:
@@ -249,15 +278,23 @@ def _refusal(decision: Closing | Refused) -> Reason:
 
 
 async def _refuse(
-    conn: Connection, worker: str, refused: Sequence[tuple[Report, Reason]], *, now: datetime
+    conn: Connection, reporter: _Reporter, refused: Sequence[tuple[Report, Reason]], *, now: datetime
 ) -> dict[UUID, str]:
     if not refused:
         return {}
     tenant_ids, run_ids = reports.keys(report for report, _ in refused)
-    details = [_refusal_detail(worker, report) for report, _ in refused]
+    details = [_refusal_detail(reporter.worker, report) for report, _ in refused]
     reasons = [reason.value for _, reason in refused]
-    await store.record_refusals(conn, tenant_ids=tenant_ids, run_ids=run_ids, reasons=reasons, details=details, now=now)
-    states = await store.find_states(conn, tenant_ids=tenant_ids, run_ids=run_ids)
+    await store.record_refusals(
+        conn,
+        tenant_ids=tenant_ids,
+        run_ids=run_ids,
+        reasons=reasons,
+        details=details,
+        allowed=reporter.queues,
+        now=now,
+    )
+    states = await store.find_states(conn, tenant_ids=tenant_ids, run_ids=run_ids, allowed=reporter.queues)
     return {found.run_id: found.state for found in states}
 
 

@@ -1,6 +1,6 @@
 """One function for each statement of `queries.sql`; the names are the statements'."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -92,6 +92,7 @@ async def renew_leases(
     run_ids: Sequence[UUID],
     tokens: Sequence[int],
     details: Sequence[str | None],
+    allowed: Collection[str] | None,
     lease_seconds: float,
     deadline_grace_seconds: float,
     now: datetime,
@@ -100,6 +101,7 @@ async def renew_leases(
     params = {
         "tenant_ids": list(tenant_ids),
         "run_ids": list(run_ids),
+        "allowed": _names(allowed),
         "tokens": list(tokens),
         "details": list(details),
         "lease_seconds": lease_seconds,
@@ -109,9 +111,11 @@ async def renew_leases(
     return await fetch_all(conn, _SQL["renew_leases"], params, Renewal)
 
 
-async def lock_leases(conn: Conn, *, tenant_ids: Sequence[UUID], run_ids: Sequence[UUID]) -> list[HeldLease]:
+async def lock_leases(
+    conn: Conn, *, tenant_ids: Sequence[UUID], run_ids: Sequence[UUID], allowed: Collection[str] | None
+) -> list[HeldLease]:
     """Lock the leases of these runs, as far as they are leased."""
-    params = {"tenant_ids": list(tenant_ids), "run_ids": list(run_ids)}
+    params = {"tenant_ids": list(tenant_ids), "run_ids": list(run_ids), "allowed": _names(allowed)}
     return await fetch_all(conn, _SQL["lock_leases"], params, HeldLease)
 
 
@@ -163,12 +167,14 @@ async def record_refusals(
     run_ids: Sequence[UUID],
     reasons: Sequence[str],
     details: Sequence[str],
+    allowed: Collection[str] | None,
     now: datetime,
 ) -> int:
     """Append an event for each refused report of a run that exists."""
     params = {
         "tenant_ids": list(tenant_ids),
         "run_ids": list(run_ids),
+        "allowed": _names(allowed),
         "reasons": list(reasons),
         "details": list(details),
         "now": now,
@@ -176,9 +182,11 @@ async def record_refusals(
     return await execute_count(conn, _SQL["record_refusals"], params)
 
 
-async def find_states(conn: Conn, *, tenant_ids: Sequence[UUID], run_ids: Sequence[UUID]) -> list[StateNow]:
+async def find_states(
+    conn: Conn, *, tenant_ids: Sequence[UUID], run_ids: Sequence[UUID], allowed: Collection[str] | None
+) -> list[StateNow]:
     """Return what state these runs are in; an unknown run is not returned."""
-    params = {"tenant_ids": list(tenant_ids), "run_ids": list(run_ids)}
+    params = {"tenant_ids": list(tenant_ids), "run_ids": list(run_ids), "allowed": _names(allowed)}
     return await fetch_all(conn, _SQL["find_states"], params, StateNow)
 
 
@@ -186,3 +194,7 @@ async def expire_waiting(conn: Conn, *, now: datetime, limit: int, state: str, r
     """End up to `limit` waiting runs whose start deadline has passed; return how many."""
     params = {"now": now, "limit": limit, "state": state, "reason": reason}
     return await execute_count(conn, _SQL["expire_waiting"], params)
+
+
+def _names(allowed: Collection[str] | None) -> list[str] | None:
+    return None if allowed is None else sorted(allowed)
