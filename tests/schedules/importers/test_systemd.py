@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from everwhen.core.proofs import prove
-from everwhen.core.triggers import Cron, Rrule, Timing, fires
+from everwhen.core.triggers import Cron, FoldPolicy, GapPolicy, Rrule, Timing, fires
 from everwhen.schedules.importers.entry import Options
 from everwhen.schedules.importers.on_calendar import parse_on_calendar, recurrence_of, stored_of
 from everwhen.schedules.importers.systemd import parse_systemd
@@ -147,6 +147,14 @@ def test_a_gap_is_skipped_there_and_the_proof_tells():
     assert prove(entry.source, entry.stored, after=AFTER).differences == 10
     found = prove(kept.source, kept.stored, after=AFTER)
     assert (found.is_equal, found.same_rule) == (True, False)
+
+
+def test_hourly_and_nightly_in_one_timer_keep_what_systemd_does():
+    [entry] = entries(parse_systemd, "[Timer]\nOnCalendar=hourly\nOnCalendar=02:30", BERLIN)
+    found = prove(entry.source, entry.stored, after=AFTER)
+
+    assert (entry.stored.gap, entry.stored.fold) == (GapPolicy.SKIP, FoldPolicy.FIRST)
+    assert (found.is_equal, found.complete) == (True, True)
 
 
 def test_a_translation_that_is_wrong_is_caught_by_the_proof(monkeypatch):

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from everwhen.core.proofs import prove
-from everwhen.core.triggers import AnyOf, Every
+from everwhen.core.triggers import AnyOf, Every, FoldPolicy, GapPolicy
 from everwhen.schedules.importers.entry import Options
 from everwhen.schedules.importers.temporal import parse_temporal
 from tests.schedules.importers.reading import AFTER, KEEP, entries, local_fires, refusal
@@ -96,6 +96,15 @@ def test_it_skips_gaps_and_doubles_folds_and_the_proof_tells():
 
     assert prove(entry.source, entry.stored, after=AFTER).differences == 20
     assert prove(kept.source, kept.stored, after=AFTER).is_equal
+
+
+def test_hourly_and_nightly_in_one_schedule_keep_what_the_source_does():
+    [mixed] = read(described(cronString=["0 * * * *", "30 2 * * *"], timezoneName="Europe/Berlin"))
+    [hourly] = read(described(cronString=["0 * * * *", "30 */2 * * *"], interval=[{"interval": "7s"}]))
+
+    assert (mixed.stored.gap, mixed.stored.fold) == (GapPolicy.SKIP, FoldPolicy.BOTH)
+    assert prove(mixed.source, mixed.stored, after=AFTER).same_rule
+    assert (hourly.stored.gap, hourly.stored.fold) == (GapPolicy.SKIP, FoldPolicy.BOTH)
 
 
 def test_a_schedule_without_an_id_is_named_by_its_workflow():

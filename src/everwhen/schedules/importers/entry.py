@@ -185,20 +185,34 @@ def timing_pair(trigger: Trigger, zone: str, *, preset: str, options: Options) -
 
 def stored_of(source: Timing, *, options: Options) -> Timing:
     """Return what will be stored of a source."""
-    if options.keep:
+    policies = default_policies(_kinds(source.trigger))
+    if options.keep or policies is None:
         return source
-    gap, fold = default_policies(source.trigger)
+    gap, fold = policies
     return Timing(source.trigger, source.timezone, gap, fold)
 
 
-def default_policies(trigger: Trigger) -> tuple[GapPolicy, FoldPolicy]:
-    """Return what we do when clocks change, whatever the dialect's own habit: it depends on the hours."""
-    return (GapPolicy.SKIP, FoldPolicy.BOTH) if _rides_on(trigger) else (GapPolicy.GAP_END, FoldPolicy.FIRST)
+def default_policies(kinds: set[bool]) -> tuple[GapPolicy, FoldPolicy] | None:
+    """Return what we do when clocks change, whatever the dialect's own habit.
+
+    It depends on the hours: of all members, whether they ride on elapsed time. For both kinds in one schedule there is
+    no one answer, and None keeps what the source does.
+    """
+    if len(kinds) > 1:
+        return None
+    return (GapPolicy.SKIP, FoldPolicy.BOTH) if True in kinds else (GapPolicy.GAP_END, FoldPolicy.FIRST)
 
 
 def bounded(trigger: Trigger, *, start: datetime | None, end: datetime | None) -> Trigger:
     """Return a trigger between its bounds; without bounds, as it is."""
     return trigger if start is None and end is None else AnyOf(triggers=(trigger,), start=start, end=end)
+
+
+def _kinds(trigger: Trigger) -> set[bool]:
+    """Return whether the members ride on elapsed time; those that no clock on a wall touches do not count."""
+    if isinstance(trigger, AnyOf):
+        return {kind for member in trigger.triggers for kind in _kinds(member)}
+    return set[bool]() if _is_elapsed(trigger) else {_rides_on(trigger)}
 
 
 def _rides_on(trigger: Trigger) -> bool:
@@ -209,8 +223,6 @@ def _rides_on(trigger: Trigger) -> bool:
                 return words[0].lower() == "@hourly"
             layouts = DIALECTS[dialect].with_seconds if seconds else DIALECTS[dialect].layouts
             return bool(set("*/").intersection(words[layouts[len(words)].index(HOUR)]))
-        case AnyOf(triggers=triggers):
-            return all(isinstance(member, Every) or _rides_on(member) for member in triggers)
         case _:
             return False
 

@@ -11,6 +11,7 @@ from everwhen.schedules.importers.entry import (
     Options,
     Refusal,
     check_size,
+    default_policies,
     mapping_of,
     name_of,
     read_all,
@@ -134,10 +135,10 @@ def _zone(calendars: list[OnCalendar], options: Options) -> str:
 
 def _timings(calendars: list[OnCalendar], zone: str, options: Options) -> tuple[Timing, Timing]:
     source = Timing(_union(map(recurrence_of, calendars)), zone, GapPolicy.SKIP, FoldPolicy.FIRST)
-    rides_on = all(calendar.rides_on for calendar in calendars)
-    gap, fold = (GapPolicy.SKIP, FoldPolicy.BOTH) if rides_on else (GapPolicy.GAP_END, FoldPolicy.FIRST)
-    if options.keep:
-        gap, fold = GapPolicy.SKIP, FoldPolicy.FIRST
+    policies = default_policies({calendar.rides_on for calendar in calendars})
+    if options.keep or policies is None:
+        policies = (GapPolicy.SKIP, FoldPolicy.FIRST)
+    gap, fold = policies
     return source, Timing(_union(map(stored_of, calendars)), zone, gap, fold)
 
 
