@@ -211,3 +211,23 @@ async def test_a_full_hand_wakes_the_others_since_there_is_more(line, lines):
         grants = await asyncio.gather(*waiting)
 
     assert [len(grant.leases) for grant in grants] == [10, 10, 10]
+
+
+@pytest.mark.usefixtures("unhurried")
+async def test_a_wake_up_makes_one_of_those_who_wait_look_not_all_of_them(line, wakeups):
+    looks = Looks(line.dispatch)
+    lines = Lines(looks, wakeups)
+    pending = {
+        asyncio.create_task(lines.take(line.wish(limit=1), wait_seconds=LONG, still_there=there)) for _ in range(100)
+    }
+    for _ in range(5):
+        await line.fill()
+        wakeups.wake(queue_topic(line.tenant.id, LINE))
+        async with asyncio.timeout(10):
+            done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+        assert [len(task.result().leases) for task in done] == [1]
+    seen = looks.count
+
+    lines.close()
+    await asyncio.gather(*pending)
+    assert seen <= 5 * 4

@@ -8,7 +8,8 @@ Of the claims that wait for the same lines one at a time has the *turn*: it alon
 see, and looks. The others wait for the turn, in the order they came. Who finds runs leaves with them. The next one
 looks at once when those hands were full, since there may be more, and otherwise not before SETTLE_SECONDS are over, so
 that what becomes due meanwhile is taken together. So a hundred workers cost no more looks than one, a run now and then
-waits for nothing, and under load runs come in batches.
+waits for nothing, and under load runs come in batches. While looks come back with full hands, those who arrive need not
+wait for a turn: there is enough for all.
 
 Whoever had its patience run out while others had the turn goes home with nothing: somebody has looked for it.
 """
@@ -36,12 +37,14 @@ Key = tuple[UUID | None, tuple[str, ...], tuple[str, ...] | None]
 class _Line:
     """Some claims that wait for the same lines.
 
-    Before `look_at` (loop time) a look is not worth while; `last` is what the last look said that found nothing.
+    Before `look_at` (loop time) a look is not worth while; `rich` says that the last look came back with full hands;
+    `last` is what the last look said that found nothing.
     """
 
     waiter: Waiter
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     look_at: float = 0.0
+    rich: bool = False
     claims: int = 0
     last: Grant | None = None
 
@@ -68,6 +71,8 @@ class Lines:
             return await self._dispatch.claim(claim)
         deadline = asyncio.get_running_loop().time() + wait_seconds
         with self._line(claim) as line:
+            if line.rich and (grant := await self._look(claim, line)).leases:
+                return grant
             waited = line.turn.locked()
             if not await _has_turn(line, deadline):
                 return line.last or await self._dispatch.claim(claim)
@@ -87,17 +92,24 @@ class Lines:
         while True:
             patience = deadline - clock()
             if woken or patience <= 0 or self._closing or clock() >= line.look_at:
-                line.look_at = clock() + SETTLE_SECONDS
-                grant = await self._dispatch.claim(claim)
-                if len(grant.leases) == claim.limit:
-                    line.look_at = 0.0
+                grant = await self._look(claim, line)
                 if grant.leases or patience <= 0 or self._closing:
                     return grant
-                line.last = grant
-                line.look_at = clock() + _pause(claim, grant)
             woken = await line.waiter.wait(max(0.0, min(deadline, line.look_at) - clock()))
             if not await still_there():
                 return None
+
+    async def _look(self, claim: Claim, line: _Line) -> Grant:
+        clock = asyncio.get_running_loop().time
+        line.look_at = clock() + SETTLE_SECONDS
+        grant = await self._dispatch.claim(claim)
+        line.rich = len(grant.leases) == claim.limit
+        if line.rich:
+            line.look_at = 0.0
+        elif not grant.leases:
+            line.last = grant
+            line.look_at = clock() + _pause(claim, grant)
+        return grant
 
     @contextmanager
     def _line(self, claim: Claim) -> Generator[_Line]:
