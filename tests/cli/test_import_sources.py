@@ -5,8 +5,10 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from everwhen.cli.import_sources import IMPORTERS, schedule_body
 from everwhen.cli.imports import import_group
-from everwhen.schedules.importers.entry import MOST_CHARACTERS
+from everwhen.schedules.importers.entry import MOST_CHARACTERS, Options
+from everwhen.schedules.wire import ScheduleIn, timing_of
 
 FROM = ("--from", "2027-01-01T00:00:00Z")
 
@@ -153,6 +155,34 @@ def test_each_source_says_what_its_schedules_become(tmp_path, source, text, beco
     assert result.exit_code == 0, result.output
     assert becomes in result.stdout
     assert "equal for the next 10 years" in result.stdout
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("kubernetes", THREE),
+        (
+            "eventbridge",
+            '{"Name": "a", "ScheduleExpression": "cron(0 8 ? * 2#1 *)", "EndDate": "2030-01-01T00:00:00Z"}',
+        ),
+        ("eventbridge", '{"Name": "a", "ScheduleExpression": "rate(1 day)", "StartDate": "2027-01-01T00:00:00Z"}'),
+        ("quartz", "0 0/5 14,18 L-3 * ? 2027-2030"),
+        ("airflow", '{"a": {"schedule": "30 2 * * MON", "catchup": true}}'),
+        ("temporal", '{"scheduleId": "a", "spec": {"cronString": ["0 5 * * *"], "interval": [{"interval": "90s"}]}}'),
+        ("systemd", "Mon *-05~07/1 10:00\n2027..2030-1-1\n*:0/7\n12:00:30"),
+    ],
+)
+def test_what_the_server_makes_of_a_body_is_what_was_proven(source, text, keep):
+    [importer] = [each for each in IMPORTERS if each.name == source]
+    entries = [
+        line for line in importer.parse(text, Options(timezone="Europe/Berlin", keep=keep)) if hasattr(line, "stored")
+    ]
+
+    assert entries
+    for entry in entries:
+        body = ScheduleIn.model_validate(schedule_body(entry, task=importer.task))
+        assert timing_of(body) == entry.stored
 
 
 def test_a_hostile_name_reaches_no_terminal(tmp_path):
