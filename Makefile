@@ -10,6 +10,8 @@ BIN := .venv/bin
 PG15_BIN := /usr/lib/postgresql/15/bin
 STAMP := .venv/.everwhen-setup
 RUN := $(BIN)/
+# The machine's own certificates, as pip trusts them.
+export UV_SYSTEM_CERTS := 1
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'

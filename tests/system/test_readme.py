@@ -1,6 +1,5 @@
 """The README's first schedule, as a newcomer types it, against `everwhen up`."""
 
-import json
 import os
 import re
 import signal
@@ -34,7 +33,6 @@ def test_the_first_schedule_of_the_readme_succeeds() -> None:
             client = folder / ".everwhen" / "client.json"
             wait_until(client.exists, seconds=60, what="the server has started")
             script = block("sh").replace("source .venv/bin/activate\n", "")
-            script = script.replace("http://127.0.0.1:8484", json.loads(client.read_text())["url"])
             worker = subprocess.Popen(["bash", "-euc", script], cwd=folder, env=environment, start_new_session=True)
 
             def succeeded() -> bool:

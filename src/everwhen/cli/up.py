@@ -50,6 +50,8 @@ def _serve(settings: "Settings", server: "EmbeddedPostgres", *, folder: Path, de
     from everwhen import app
 
     async def on_started(services: "Services", url: str) -> None:
+        if not url.endswith(f":{settings.port}") and settings.port:
+            click.echo(f"  port {settings.port} is taken, so another one is used", err=True)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(_outlive(server, folder))
             if demo:

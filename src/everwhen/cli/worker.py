@@ -16,7 +16,7 @@ class UsageProblem(click.ClickException):
 
 @click.command("worker", short_help="Run the tasks of a worker.")
 @click.argument("target", metavar="MODULE:WORKER")
-@click.option("--url", help="Address of the server. [env: EVERWHEN_URL]")
+@click.option("--url", help="Address of the server. [env: EVERWHEN_URL; default: that of `everwhen up` here]")
 @click.option("--token", help="Token of the worker; the environment is the safer place. [env: EVERWHEN_TOKEN]")
 @click.option("--queues", help="Queues to claim from, separated by commas. [env: EVERWHEN_QUEUES; default: default]")
 @click.option("--concurrency", type=click.IntRange(min=1), help="Runs at once. [default: 100]")
@@ -36,13 +36,14 @@ def worker_command(  # noqa: PLR0913 - one parameter per option
 
     The module is imported from the current directory. Exit codes: 0 drained, 1 failed, 2 usage, 4 token refused.
     """
+    from everwhen.cli.client import find_target
     from everwhen.worker.errors import ConfigurationError
 
     worker = load_worker(target)
     _log_to_stderr()
     try:
         code = worker.run(
-            url=url,
+            url=url or find_target().url,
             token=token,
             queues=None if queues is None else [name.strip() for name in queues.split(",") if name.strip()],
             concurrency=concurrency,

@@ -30,7 +30,6 @@ import structlog
 
 from everwhen.core import planning
 from everwhen.core.calendar_use import Book
-from everwhen.core.errors import TriggerError
 from everwhen.core.planning import CatchUp, CatchUpPolicy, Cursor
 from everwhen.core.reasons import Reason
 from everwhen.core.trigger_json import instant_text
@@ -133,7 +132,7 @@ async def _settled(
     try:
         spec = bind_spec(parse_spec(row.spec, zones), book)
         ahead, following = _ahead(row, spec, now=now)
-    except (TriggerError, LookupError, TypeError, ValueError) as error:
+    except Exception as error:  # noqa: BLE001  # one bad schedule never stops the loop: it says why, and is passed over
         await _tell(conn, row, now=now, error=error)
         return False
     if ahead == planned.get(row.schedule_uid, set()) and (row.failures or following == row.next_at):
