@@ -3,6 +3,7 @@
 import asyncio
 from datetime import timedelta
 
+import psycopg
 import pytest
 
 from everwhen.core.retry import Jitter, RetryPolicy
@@ -195,3 +196,25 @@ async def test_a_task_with_a_broken_policy_does_not_stop_the_reaper(line, reaper
         (broken, "dead", "retry.unreadable")
     ]
     assert await line.rows("select count(*) from everwhen.waiting") == [(2,)]
+
+
+async def test_a_lease_that_cannot_be_closed_is_put_off_and_holds_nobody_up(line, reaper, server, work_database):
+    leases, over = await leased(line, 5)
+    spoilt = min(lease.run_id for lease in leases)
+
+    def as_superuser(sql):  # nothing of ours could write such a row, or take it away
+        with psycopg.connect(server.superuser(work_database), autocommit=True) as conn:
+            conn.execute(sql, (spoilt,))
+
+    as_superuser(
+        "insert into everwhen.attempts (tenant_id, run_id, attempt, lease_token, worker, claimed_at, finished_at, outcome)"
+        " select tenant_id, run_id, attempt, 1, 'nobody', claimed_at, claimed_at, 'lost' from everwhen.leases"
+        " where run_id = %s"
+    )
+    tick = await reaper.tick(over)
+    left = await line.rows("select run_id, lease_until > claimed_at + interval '9 minutes' from everwhen.leases")
+    as_superuser("delete from everwhen.attempts where run_id = %s and worker = 'nobody'")
+
+    assert tick.done == 4
+    assert left == [(spoilt, True)]
+    assert (await reaper.tick(over + timedelta(minutes=11))).done == 1

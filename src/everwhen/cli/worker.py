@@ -1,5 +1,6 @@
 """`everwhen worker module:worker`: run a fleet's tasks."""
 
+import os
 from typing import TYPE_CHECKING
 
 import click
@@ -36,14 +37,16 @@ def worker_command(  # noqa: PLR0913 - one parameter per option
 
     The module is imported from the current directory. Exit codes: 0 drained, 1 failed, 2 usage, 4 token refused.
     """
-    from everwhen.cli.client import find_target
+    from everwhen.cli.client import read_client_file
     from everwhen.worker.errors import ConfigurationError
 
     worker = load_worker(target)
+    if local := read_client_file().get("url"):
+        os.environ.setdefault("EVERWHEN_URL", local)  # below `Worker(url=…)`, above nothing at all
     _log_to_stderr()
     try:
         code = worker.run(
-            url=url or find_target().url,
+            url=url,
             token=token,
             queues=None if queues is None else [name.strip() for name in queues.split(",") if name.strip()],
             concurrency=concurrency,

@@ -153,6 +153,7 @@ select l.tenant_id, l.run_id, l.lease_token, l.attempt, l.failures,
        coalesce(l.deadline_at <= %(now)s, false) as timed_out
 from everwhen.leases l
 where l.lease_until <= %(now)s
+order by l.tenant_id, l.run_id
 limit %(limit)s
 for no key update of l skip locked;
 
@@ -238,3 +239,16 @@ with late as materialized (
 )
 insert into everwhen.events (tenant_id, run_id, at, kind, reason)
 select tenant_id, run_id, %(now)s, %(state)s, %(reason)s from taken;
+
+-- name: put_off_lease
+-- The expired lease that the reaper meets first, and cannot close: out of its way for a while. Nobody can take the run
+-- meanwhile; a person has to look at it.
+update everwhen.leases l
+set lease_until = %(until)s
+where (l.tenant_id, l.run_id) = (
+  select e.tenant_id, e.run_id from everwhen.leases e
+  where e.lease_until <= %(now)s
+  order by e.tenant_id, e.run_id
+  limit 1
+  for no key update skip locked)
+returning l.tenant_id, l.run_id;

@@ -5,6 +5,7 @@
 
 Safe in any number of copies. A copy locks what it decides on and passes over what another holds; the write is guarded
 by the lease token. If it dies before the commit, the rows are unlocked and the next tick of any copy finds them.
+A lease whose run cannot be written back, whatever is wrong with it, is put off and named in the log; it stops nobody.
 Reaping twice is impossible: the first time removes the lease. A worker whose lease was reaped may still be at work; its
 report is refused.
 """
@@ -12,6 +13,10 @@ report is refused.
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
+
+import psycopg
+import structlog
 
 from everwhen.core.lifecycle import RunState, Transition
 from everwhen.core.reasons import Reason
@@ -21,6 +26,11 @@ from everwhen.dispatch.reports import Closing
 from everwhen.dispatch.service import close
 from everwhen.postgres.pool import Database
 from everwhen.roles import Tick
+
+BAD_ROW: Final = (psycopg.DataError, psycopg.IntegrityError)
+PUT_OFF: Final = timedelta(minutes=10)
+
+log = structlog.get_logger("everwhen.dispatch")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,14 +45,39 @@ class Reaper:
 
     async def tick(self, now: datetime) -> Tick:
         """Close what ran out by `now`."""
+        try:
+            closed, full = await self._reap(now, limit=self.batch)
+        except BAD_ROW:
+            # One lease cannot be written back. One at a time, so that it holds nobody else up.
+            closed, full = await self._reap_one_by_one(now)
         async with self.database.system() as conn:
-            leases = await store.lock_expired_leases(conn, now=now, limit=self.batch)
-            closings = [closed for lease in leases if (closed := self._closing(lease, now=now))]
-            await close(conn, closings, now=now)
             expired = await store.expire_waiting(
                 conn, now=now, limit=self.batch, state=RunState.EXPIRED, reason=Reason.START_DEADLINE
             )
-        return Tick(done=len(closings) + expired, more=self.batch in {len(leases), expired})
+        return Tick(done=closed + expired, more=full or expired == self.batch)
+
+    async def _reap(self, now: datetime, *, limit: int) -> tuple[int, bool]:
+        async with self.database.system() as conn:
+            leases = await store.lock_expired_leases(conn, now=now, limit=limit)
+            closings = [closed for lease in leases if (closed := self._closing(lease, now=now))]
+            await close(conn, closings, now=now)
+        return len(closings), len(leases) == limit
+
+    async def _reap_one_by_one(self, now: datetime) -> tuple[int, bool]:
+        """Close what can be closed; put off, and name, what cannot."""
+        closed = 0
+        for _ in range(self.batch):
+            try:
+                one, more = await self._reap(now, limit=1)
+            except BAD_ROW as error:
+                async with self.database.system() as conn:
+                    put_off = await store.put_off_lease(conn, now=now, until=now + PUT_OFF)
+                log.exception("lease.put_off", run_ids=[str(key.run_id) for key in put_off], error=str(error))
+                continue
+            closed += one
+            if not more:
+                return closed, False
+        return closed, True
 
     def _closing(self, lease: ExpiredLease, *, now: datetime) -> Closing | None:
         decision = reports.decide_expiry(lease, now=now, jitter=self.jitter())

@@ -196,5 +196,10 @@ async def expire_waiting(conn: Conn, *, now: datetime, limit: int, state: str, r
     return await execute_count(conn, _SQL["expire_waiting"], params)
 
 
+async def put_off_lease(conn: Conn, *, now: datetime, until: datetime) -> list[RunKey]:
+    """Move the first expired lease out of the reaper's way until then; return whose it is."""
+    return await fetch_all(conn, _SQL["put_off_lease"], {"now": now, "until": until}, RunKey)
+
+
 def _names(allowed: Collection[str] | None) -> list[str] | None:
     return None if allowed is None else sorted(allowed)
