@@ -5,6 +5,8 @@ Event names, each in the past tense and with the fields that identify its subjec
     server.started, server.stopped        url, roles
     role.database_away                    role, error, retry_seconds
     schedule.put_off                      schedule_uid, error
+    lease.put_off                         run_ids, error
+    calendar.followed, tz.rezoned         how many schedules were looked at, and how many moved
     request.failed                        request_id, method, path
 
 A line is one event whatever it carries: control characters are escaped, so a tenant's text cannot forge another line.

@@ -207,7 +207,8 @@ async def test_a_lease_that_cannot_be_closed_is_put_off_and_holds_nobody_up(line
             conn.execute(sql, (spoilt,))
 
     as_superuser(
-        "insert into everwhen.attempts (tenant_id, run_id, attempt, lease_token, worker, claimed_at, finished_at, outcome)"
+        "insert into everwhen.attempts"
+        " (tenant_id, run_id, attempt, lease_token, worker, claimed_at, finished_at, outcome)"
         " select tenant_id, run_id, attempt, 1, 'nobody', claimed_at, claimed_at, 'lost' from everwhen.leases"
         " where run_id = %s"
     )
