@@ -54,6 +54,7 @@ conformance: $(STAMP) ## Every zone, transition (2000-2040) and policy against a
 bench: $(STAMP) ## Measure lag, cycles and planning beside peers and the raw-SQL limit
 	@UV_PROJECT_ENVIRONMENT=.venv $(BIN)/uv sync --quiet --frozen --inexact --extra local --group bench --python $(BIN)/python
 	@$(RUN)python -m benchmarks
+	@$(RUN)python -m benchmarks.cron_speed
 
 db: $(STAMP) ## psql into the embedded server that `make up` is running
 	@exec $(RUN)everwhen db
