@@ -5,7 +5,7 @@ Event names, each in the past tense and with the fields that identify its subjec
     server.started, server.stopped        url, roles
     role.database_away                    role, error, retry_seconds
     schedule.put_off                      schedule_uid, error
-    lease.put_off                         run_ids, error
+    lease.put_off                         run_id, error
     calendar.followed, tz.rezoned         how many schedules were looked at, and how many moved
     request.failed                        request_id, method, path
 

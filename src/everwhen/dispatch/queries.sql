@@ -241,14 +241,8 @@ insert into everwhen.events (tenant_id, run_id, at, kind, reason)
 select tenant_id, run_id, %(now)s, %(state)s, %(reason)s from taken;
 
 -- name: put_off_lease
--- The expired lease that the reaper meets first, and cannot close: out of its way for a while. Nobody can take the run
--- meanwhile; a person has to look at it.
-update everwhen.leases l
+-- A lease that the reaper has locked and cannot close: out of its way for a while. Nobody can take the run meanwhile; a
+-- person has to look at it.
+update everwhen.leases
 set lease_until = %(until)s
-where (l.tenant_id, l.run_id) = (
-  select e.tenant_id, e.run_id from everwhen.leases e
-  where e.lease_until <= %(now)s
-  order by e.tenant_id, e.run_id
-  limit 1
-  for no key update skip locked)
-returning l.tenant_id, l.run_id;
+where tenant_id = %(tenant_id)s and run_id = %(run_id)s;

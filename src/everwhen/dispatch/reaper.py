@@ -24,7 +24,7 @@ from everwhen.dispatch import reports, store
 from everwhen.dispatch.model import ExpiredLease
 from everwhen.dispatch.reports import Closing
 from everwhen.dispatch.service import close
-from everwhen.postgres.pool import Database
+from everwhen.postgres.pool import Connection, Database
 from everwhen.roles import Tick
 
 BAD_ROW: Final = (psycopg.DataError, psycopg.IntegrityError)
@@ -46,7 +46,7 @@ class Reaper:
     async def tick(self, now: datetime) -> Tick:
         """Close what ran out by `now`."""
         try:
-            closed, full = await self._reap(now, limit=self.batch)
+            closed, full = await self._reap(now)
         except BAD_ROW:
             # One lease cannot be written back. One at a time, so that it holds nobody else up.
             closed, full = await self._reap_one_by_one(now)
@@ -56,28 +56,35 @@ class Reaper:
             )
         return Tick(done=closed + expired, more=full or expired == self.batch)
 
-    async def _reap(self, now: datetime, *, limit: int) -> tuple[int, bool]:
+    async def _reap(self, now: datetime) -> tuple[int, bool]:
         async with self.database.system() as conn:
-            leases = await store.lock_expired_leases(conn, now=now, limit=limit)
+            leases = await store.lock_expired_leases(conn, now=now, limit=self.batch)
             closings = [closed for lease in leases if (closed := self._closing(lease, now=now))]
             await close(conn, closings, now=now)
-        return len(closings), len(leases) == limit
+        return len(closings), len(leases) == self.batch
 
     async def _reap_one_by_one(self, now: datetime) -> tuple[int, bool]:
         """Close what can be closed; put off, and name, what cannot."""
         closed = 0
         for _ in range(self.batch):
-            try:
-                one, more = await self._reap(now, limit=1)
-            except BAD_ROW as error:
-                async with self.database.system() as conn:
-                    put_off = await store.put_off_lease(conn, now=now, until=now + PUT_OFF)
-                log.exception("lease.put_off", run_ids=[str(key.run_id) for key in put_off], error=str(error))
-                continue
-            closed += one
-            if not more:
+            async with self.database.system() as conn:
+                leases = await store.lock_expired_leases(conn, now=now, limit=1)
+                for lease in leases:
+                    closed += await self._close_or_put_off(conn, lease, now=now)
+            if not leases:
                 return closed, False
         return closed, True
+
+    async def _close_or_put_off(self, conn: Connection, lease: ExpiredLease, *, now: datetime) -> bool:
+        closing = self._closing(lease, now=now)
+        try:
+            async with conn.transaction():  # a savepoint: the lock on the lease outlives what it could not do
+                await close(conn, [closing] if closing else [], now=now)
+        except BAD_ROW as error:
+            log.exception("lease.put_off", run_id=str(lease.run_id), error=str(error))
+            await store.put_off_lease(conn, tenant_id=lease.tenant_id, run_id=lease.run_id, until=now + PUT_OFF)
+            return False
+        return closing is not None
 
     def _closing(self, lease: ExpiredLease, *, now: datetime) -> Closing | None:
         decision = reports.decide_expiry(lease, now=now, jitter=self.jitter())

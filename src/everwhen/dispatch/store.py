@@ -196,9 +196,10 @@ async def expire_waiting(conn: Conn, *, now: datetime, limit: int, state: str, r
     return await execute_count(conn, _SQL["expire_waiting"], params)
 
 
-async def put_off_lease(conn: Conn, *, now: datetime, until: datetime) -> list[RunKey]:
-    """Move the first expired lease out of the reaper's way until then; return whose it is."""
-    return await fetch_all(conn, _SQL["put_off_lease"], {"now": now, "until": until}, RunKey)
+async def put_off_lease(conn: Conn, *, tenant_id: UUID, run_id: UUID, until: datetime) -> int:
+    """Move a lease out of the reaper's way until then."""
+    params = {"tenant_id": tenant_id, "run_id": run_id, "until": until}
+    return await execute_count(conn, _SQL["put_off_lease"], params)
 
 
 def _names(allowed: Collection[str] | None) -> list[str] | None:
