@@ -40,6 +40,7 @@ from everwhen.postgres.pool import Connection, Database, PoolLimits
 from everwhen.postgres.wakeups import Wakeups, notify, queue_topic
 from everwhen.roles import Loop, Role
 from everwhen.runs import api as runs_api
+from everwhen.runs.ends import OnEnded, follow_with
 from everwhen.schedules import ahead_api
 from everwhen.schedules import api as schedules_api
 from everwhen.schedules.scheduler import Scheduler
@@ -67,6 +68,7 @@ class Services:
     wakeups: Wakeups
     dispatch: Dispatch
     lines: Lines
+    on_ended: OnEnded
 
 
 @asynccontextmanager
@@ -78,13 +80,15 @@ async def open_services(settings: Settings, conninfo: str) -> AsyncGenerator[Ser
         async with database.system() as conn:
             await assert_compatible(conn)
         wakeups = Wakeups(conninfo)
-        dispatch = Dispatch(database, jitter=clock.jitter)
+        on_ended = follow_with()
+        dispatch = Dispatch(database, jitter=clock.jitter, on_ended=on_ended)
         yield Services(
             settings=settings,
             database=database,
             wakeups=wakeups,
             dispatch=dispatch,
             lines=Lines(dispatch, wakeups),
+            on_ended=on_ended,
         )
 
 
@@ -100,6 +104,7 @@ def make_app(services: Services) -> FastAPI:
         ),
         find_tenant=tenants.find_tenant,
         on_ready=_wake_line,
+        on_ended=services.on_ended,
         body_bytes_max=settings.body_bytes_max,
     )
     worker = WorkerApi(
@@ -127,7 +132,12 @@ def make_role(name: RoleName, services: Services) -> Role:
                 batch=settings.scheduler_batch,
             )
         case "reaper":
-            return Reaper(database=services.database, jitter=clock.jitter, batch=settings.reaper_batch)
+            return Reaper(
+                database=services.database,
+                jitter=clock.jitter,
+                batch=settings.reaper_batch,
+                on_ended=services.on_ended,
+            )
         case "api":
             raise ValueError("the API does not tick")
 

@@ -91,11 +91,13 @@ class ExpiredLease:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunKey:
-    """Which run."""
+class Moved:
+    """A run that was moved; `followed_end` is the state that it ended in, if it ended and somebody follows that."""
 
     tenant_id: UUID
     run_id: UUID
+    followed_end: str | None
+    reason: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -71,12 +71,12 @@ with candidate as materialized (
 ), leased as (
   insert into everwhen.leases
     (tenant_id, run_id, queue, task, worker, attempt, failures, priority, expires_at, lease_token, lease_until,
-     claimed_at, deadline_at)
+     claimed_at, deadline_at, is_followed)
   select w.tenant_id, w.run_id, w.queue, w.task, %(worker)s, w.attempts + 1, w.failures, w.priority, w.expires_at,
          everwhen.new_lease_token(),
          least(%(now)s + make_interval(secs => %(lease_seconds)s),
                %(now)s + make_interval(secs => t.timeout_seconds + %(deadline_grace_seconds)s)),
-         %(now)s, %(now)s + make_interval(secs => t.timeout_seconds)
+         %(now)s, %(now)s + make_interval(secs => t.timeout_seconds), w.is_followed
   from taken w
   cross join lateral (
     select t.timeout_seconds
@@ -181,14 +181,16 @@ with gone as (
   select tenant_id, run_id, state, reason, attempt, %(now)s from closed where available_at is null
 ), lined_up as (
   insert into everwhen.waiting
-    (tenant_id, queue, priority, available_at, run_id, task, attempts, failures, expires_at)
-  select tenant_id, queue, priority, available_at, run_id, task, attempt, (%(failures)s::smallint[])[i], expires_at
+    (tenant_id, queue, priority, available_at, run_id, task, attempts, failures, expires_at, is_followed)
+  select tenant_id, queue, priority, available_at, run_id, task, attempt, (%(failures)s::smallint[])[i], expires_at,
+         is_followed
   from closed where available_at is not null
 ), logged as (
   insert into everwhen.events (tenant_id, run_id, at, kind, attempt, reason)
   select tenant_id, run_id, %(now)s, kind, attempt, reason from closed
 )
-select tenant_id, run_id from closed;
+select tenant_id, run_id, case when is_followed and available_at is null then state end as followed_end, reason
+from closed;
 
 -- name: record_refusals
 -- A stale report changes nothing but is not forgotten: once for each lease that it names, so that repeating it writes
@@ -232,13 +234,15 @@ with late as materialized (
   for update skip locked
 ), taken as (
   delete from everwhen.waiting w using late where w.ctid = late.place
-  returning w.tenant_id, w.run_id, w.attempts
+  returning w.tenant_id, w.run_id, w.attempts, w.is_followed
 ), ended as (
   insert into everwhen.run_ends (tenant_id, run_id, state, reason, attempts, finished_at)
   select tenant_id, run_id, %(state)s, %(reason)s, attempts, %(now)s from taken
+), logged as (
+  insert into everwhen.events (tenant_id, run_id, at, kind, reason)
+  select tenant_id, run_id, %(now)s, %(state)s, %(reason)s from taken
 )
-insert into everwhen.events (tenant_id, run_id, at, kind, reason)
-select tenant_id, run_id, %(now)s, %(state)s, %(reason)s from taken;
+select tenant_id, run_id, case when is_followed then %(state)s end as followed_end, %(reason)s as reason from taken;
 
 -- name: put_off_lease
 -- A lease that the reaper has locked and cannot close: out of its way for a while. Nobody can take the run meanwhile; a

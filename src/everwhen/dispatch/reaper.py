@@ -23,9 +23,10 @@ from everwhen.core.reasons import Reason
 from everwhen.dispatch import reports, store
 from everwhen.dispatch.model import ExpiredLease
 from everwhen.dispatch.reports import Closing
-from everwhen.dispatch.service import close
+from everwhen.dispatch.service import close, follow
 from everwhen.postgres.pool import Connection, Database
 from everwhen.roles import Tick
+from everwhen.runs.ends import OnEnded, nobody_follows
 
 BAD_ROW: Final = (psycopg.DataError, psycopg.IntegrityError)
 PUT_OFF: Final = timedelta(minutes=10)
@@ -42,6 +43,7 @@ class Reaper:
     batch: int = 500
     name: str = "reaper"
     interval: timedelta = timedelta(seconds=1)
+    on_ended: OnEnded = nobody_follows
 
     async def tick(self, now: datetime) -> Tick:
         """Close what ran out by `now`."""
@@ -54,13 +56,14 @@ class Reaper:
             expired = await store.expire_waiting(
                 conn, now=now, limit=self.batch, state=RunState.EXPIRED, reason=Reason.START_DEADLINE
             )
-        return Tick(done=closed + expired, more=full or expired == self.batch)
+            await follow(conn, expired, now=now, on_ended=self.on_ended)
+        return Tick(done=closed + len(expired), more=full or len(expired) == self.batch)
 
     async def _reap(self, now: datetime) -> tuple[int, bool]:
         async with self.database.system() as conn:
             leases = await store.lock_expired_leases(conn, now=now, limit=self.batch)
             closings = [closed for lease in leases if (closed := self._closing(lease, now=now))]
-            await close(conn, closings, now=now)
+            await close(conn, closings, now=now, on_ended=self.on_ended)
         return len(closings), len(leases) == self.batch
 
     async def _reap_one_by_one(self, now: datetime) -> tuple[int, bool]:
@@ -79,7 +82,7 @@ class Reaper:
         closing = self._closing(lease, now=now)
         try:
             async with conn.transaction():  # a savepoint: the lock on the lease outlives what it could not do
-                await close(conn, [closing] if closing else [], now=now)
+                await close(conn, [closing] if closing else [], now=now, on_ended=self.on_ended)
         except BAD_ROW as error:
             log.exception("lease.put_off", run_id=str(lease.run_id), error=str(error))
             await store.put_off_lease(conn, tenant_id=lease.tenant_id, run_id=lease.run_id, until=now + PUT_OFF)

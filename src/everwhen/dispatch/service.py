@@ -26,9 +26,10 @@ from everwhen.core.lanes import Lane, Share
 from everwhen.core.lifecycle import Refused, Transition
 from everwhen.core.reasons import SENTENCES, Reason
 from everwhen.dispatch import reports, store
-from everwhen.dispatch.model import DEADLINE_GRACE_SECONDS, HeldLease, LaneRow, Lease, Renewal
+from everwhen.dispatch.model import DEADLINE_GRACE_SECONDS, HeldLease, LaneRow, Lease, Moved, Renewal
 from everwhen.dispatch.reports import Closing
 from everwhen.postgres.pool import Connection, Database
+from everwhen.runs.ends import Ended, OnEnded, nobody_follows
 from everwhen.worker.protocol import NOTHING, Report, ReportResult, RunError
 
 MOST_LANES: Final = 64
@@ -73,9 +74,10 @@ class _Reporter:
 class Dispatch:
     """The use-cases of the hot path. Every method is one transaction, as a rule."""
 
-    def __init__(self, database: Database, *, jitter: Callable[[], float]) -> None:
+    def __init__(self, database: Database, *, jitter: Callable[[], float], on_ended: OnEnded = nobody_follows) -> None:
         self._database = database
         self._jitter = jitter
+        self._on_ended = on_ended
 
     async def claim(self, claim: Claim, *, now: datetime | None = None) -> Grant:
         """Lease up to `limit` due runs; no lease is an ordinary answer."""
@@ -168,7 +170,8 @@ class Dispatch:
             tenant_ids, run_ids = reports.keys(batch)
             held = await store.lock_leases(conn, tenant_ids=tenant_ids, run_ids=run_ids, allowed=reporter.queues)
             decided = self._decide(batch, held, now=now)
-            closed = await close(conn, [c for c in decided if isinstance(c, Closing)], now=now)
+            closings = [c for c in decided if isinstance(c, Closing)]
+            closed = await close(conn, closings, now=now, on_ended=self._on_ended)
             refused = {i: _refusal(c) for i, c in enumerate(decided) if not _was_closed(c, closed)}
             states = await _refuse(conn, reporter, [(batch[i], reason) for i, reason in refused.items()], now=now)
         return [_answer(report, decided[i], refused.get(i), states) for i, report in enumerate(batch)]
@@ -256,12 +259,26 @@ async def _charge(conn: Connection, shares: Sequence[Share], leases: Sequence[Le
     )
 
 
-async def close(conn: Connection, closings: Sequence[Closing], *, now: datetime) -> set[tuple[UUID, UUID]]:
-    """Write these decisions; return the (tenant, run) of those whose lease still held."""
+async def close(
+    conn: Connection, closings: Sequence[Closing], *, now: datetime, on_ended: OnEnded
+) -> set[tuple[UUID, UUID]]:
+    """Write these decisions, and what follows from them; return the (tenant, run) of those whose lease still held."""
     if not closings:
         return set()
     closed = await store.close_attempts(conn, now=now, **reports.columns(closings))
-    return {(key.tenant_id, key.run_id) for key in closed}
+    await follow(conn, closed, now=now, on_ended=on_ended)
+    return {(moved.tenant_id, moved.run_id) for moved in closed}
+
+
+async def follow(conn: Connection, moved: Sequence[Moved], *, now: datetime, on_ended: OnEnded) -> None:
+    """Hand over the ends that somebody follows."""
+    ended = [
+        Ended(tenant_id=each.tenant_id, run_id=each.run_id, state=each.followed_end, reason=each.reason)
+        for each in moved
+        if each.followed_end is not None
+    ]
+    if ended:
+        await on_ended(conn, ended, now)
 
 
 def _without_payload(report: Report, why: str) -> Report:

@@ -13,8 +13,8 @@ from everwhen.dispatch.model import (
     InFlight,
     LaneRow,
     Lease,
+    Moved,
     Renewal,
-    RunKey,
     StateNow,
 )
 from everwhen.postgres.fetch import execute_count, fetch_all, fetch_optional
@@ -140,7 +140,7 @@ async def close_attempts(
     results: Sequence[str | None],
     started_ats: Sequence[datetime | None],
     now: datetime,
-) -> list[RunKey]:
+) -> list[Moved]:
     """Close attempts and move their runs; return those whose token still held."""
     params = {
         "tenant_ids": list(tenant_ids),
@@ -157,7 +157,7 @@ async def close_attempts(
         "started_ats": list(started_ats),
         "now": now,
     }
-    return await fetch_all(conn, _SQL["close_attempts"], params, RunKey)
+    return await fetch_all(conn, _SQL["close_attempts"], params, Moved)
 
 
 async def record_refusals(
@@ -190,10 +190,10 @@ async def find_states(
     return await fetch_all(conn, _SQL["find_states"], params, StateNow)
 
 
-async def expire_waiting(conn: Conn, *, now: datetime, limit: int, state: str, reason: str) -> int:
-    """End up to `limit` waiting runs whose start deadline has passed; return how many."""
+async def expire_waiting(conn: Conn, *, now: datetime, limit: int, state: str, reason: str) -> list[Moved]:
+    """End up to `limit` waiting runs whose start deadline has passed; return them."""
     params = {"now": now, "limit": limit, "state": state, "reason": reason}
-    return await execute_count(conn, _SQL["expire_waiting"], params)
+    return await fetch_all(conn, _SQL["expire_waiting"], params, Moved)
 
 
 async def put_off_lease(conn: Conn, *, tenant_id: UUID, run_id: UUID, until: datetime) -> int:

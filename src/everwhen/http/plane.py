@@ -1,9 +1,9 @@
 """What the handlers of the control API need, made once by the composition and kept on the application."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Protocol, cast
+from typing import Any, Final, Protocol, cast
 from uuid import UUID
 
 from starlette.requests import Request
@@ -15,6 +15,13 @@ BODY_BYTES: Final = 1_048_576
 
 OnReady = Callable[[Connection, UUID, str], Awaitable[None]]
 """Called inside the transaction that lines up a run which is due at once: (connection, tenant, queue)."""
+
+OnEnded = Callable[[Connection, Sequence[Any], datetime], Awaitable[None]]
+"""Called inside the transaction that ends runs which somebody follows: see everwhen.runs.ends."""
+
+
+async def nobody_follows(conn: Connection, ended: Sequence[Any], now: datetime) -> None:
+    """Do nothing."""
 
 
 class NamedTenant(Protocol):
@@ -46,12 +53,13 @@ class FindTenant(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlPlane:
-    """The parts. `on_ready` wakes whoever waits for work."""
+    """The parts. `on_ready` wakes whoever waits for work, `on_ended` does what follows from the end of a run."""
 
     database: Database
     authenticator: Authenticator
     find_tenant: FindTenant
     on_ready: OnReady | None = None
+    on_ended: OnEnded = nobody_follows
     body_bytes_max: int = BODY_BYTES
 
 

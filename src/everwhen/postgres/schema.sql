@@ -171,7 +171,8 @@ CREATE TABLE everwhen.leases (
     claimed_at timestamp with time zone NOT NULL,
     deadline_at timestamp with time zone,
     cancel_requested_at timestamp with time zone,
-    details jsonb
+    details jsonb,
+    is_followed boolean DEFAULT false NOT NULL
 )
 WITH (fillfactor='50');
 
@@ -184,6 +185,7 @@ CREATE TABLE everwhen.run_ends (
     reason text,
     attempts smallint NOT NULL,
     finished_at timestamp with time zone NOT NULL,
+    fingerprint text,
     CONSTRAINT run_ends_state_check CHECK ((state = ANY (ARRAY['succeeded'::text, 'dead'::text, 'cancelled'::text, 'expired'::text, 'skipped'::text, 'missed'::text, 'coalesced'::text])))
 )
 PARTITION BY RANGE (run_id);
@@ -205,7 +207,8 @@ CREATE TABLE everwhen.runs (
     planned_at timestamp with time zone NOT NULL,
     expires_at timestamp with time zone,
     input jsonb NOT NULL,
-    tz_version text
+    tz_version text,
+    origin_run_id uuid
 )
 PARTITION BY RANGE (run_id);
 
@@ -242,6 +245,7 @@ CREATE TABLE everwhen.schedules (
     priority smallint,
     created_at timestamp with time zone NOT NULL,
     updated_at timestamp with time zone NOT NULL,
+    is_followed boolean DEFAULT false NOT NULL,
     CONSTRAINT schedules_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
     CONSTRAINT schedules_priority_check CHECK (((priority >= 0) AND (priority <= 9))),
     CONSTRAINT schedules_revision_check CHECK ((revision > 0)),
@@ -305,6 +309,7 @@ CREATE TABLE everwhen.waiting (
     attempts smallint DEFAULT 0 NOT NULL,
     failures smallint DEFAULT 0 NOT NULL,
     expires_at timestamp with time zone,
+    is_followed boolean DEFAULT false NOT NULL,
     CONSTRAINT waiting_priority_check CHECK (((priority >= 0) AND (priority <= 9)))
 );
 

@@ -103,6 +103,7 @@ async def cancel_run(*, run: RunRef, access: Operator, body: CancelIn | None = N
         ref=run,
         by=access.principal.subject,
         reason=body and body.reason,
+        on_ended=access.plane.on_ended,
     )
     return run_out(view)
 

@@ -82,6 +82,7 @@ class ScheduleTarget:
     task: str
     input: str
     priority: int | None
+    is_followed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,10 +32,16 @@ with intended as (
          due_at, %(now)s, expires_at, input, %(tz_version)s
   from intended
   on conflict do nothing
-  returning tenant_id, run_id, queue, priority, due_at, task, expires_at
+  returning tenant_id, run_id, queue, priority, due_at, task, expires_at, schedule_uid
 ), lined_up as (
-  insert into everwhen.waiting (tenant_id, queue, priority, available_at, run_id, task, expires_at)
-  select tenant_id, queue, priority, due_at, run_id, task, expires_at from planned
+  insert into everwhen.waiting (tenant_id, queue, priority, available_at, run_id, task, expires_at, is_followed)
+  select p.tenant_id, p.queue, p.priority, p.due_at, p.run_id, p.task, p.expires_at, s.is_followed
+  from planned p
+  cross join lateral (
+    select s.is_followed
+    from everwhen.schedules s
+    where s.tenant_id = p.tenant_id and s.uid = p.schedule_uid
+    offset 0) s
 )
 insert into everwhen.events (tenant_id, run_id, at, kind)
 select tenant_id, run_id, %(now)s, 'planned' from planned;
@@ -108,8 +114,8 @@ with planned as (
   where t.tenant_id = %(tenant_id)s and t.name = %(task)s
   returning tenant_id, run_id, queue, priority, due_at, task, expires_at
 ), lined_up as (
-  insert into everwhen.waiting (tenant_id, queue, priority, available_at, run_id, task, expires_at)
-  select tenant_id, queue, priority, due_at, run_id, task, expires_at from planned
+  insert into everwhen.waiting (tenant_id, queue, priority, available_at, run_id, task, expires_at, is_followed)
+  select tenant_id, queue, priority, due_at, run_id, task, expires_at, %(is_followed)s from planned
 ), logged as (
   insert into everwhen.events (tenant_id, run_id, at, kind)
   select tenant_id, run_id, %(now)s, 'planned' from planned
@@ -221,13 +227,15 @@ limit 1;
 with taken as (
   delete from everwhen.waiting
   where tenant_id = %(tenant_id)s and run_id = %(run_id)s
-  returning tenant_id, run_id, attempts
+  returning tenant_id, run_id, attempts, is_followed
 ), ended as (
   insert into everwhen.run_ends (tenant_id, run_id, state, reason, attempts, finished_at)
   select tenant_id, run_id, 'cancelled', %(reason)s, attempts, %(now)s from taken
+), logged as (
+  insert into everwhen.events (tenant_id, run_id, at, kind, reason, detail)
+  select tenant_id, run_id, %(now)s, 'cancelled', %(reason)s, %(detail)s::jsonb from taken
 )
-insert into everwhen.events (tenant_id, run_id, at, kind, reason, detail)
-select tenant_id, run_id, %(now)s, 'cancelled', %(reason)s, %(detail)s::jsonb from taken;
+select is_followed from taken;
 
 -- name: request_cancel
 -- The holder is told by its next heartbeat. Asking twice changes nothing.
@@ -242,7 +250,7 @@ select tenant_id, run_id, %(now)s, 'cancel_requested', attempt, %(reason)s, %(de
 
 -- name: find_schedule_target
 -- What running a schedule by hand means: its task and its input, under its present revision.
-select uid, revision, task, input::text as input, priority
+select uid, revision, task, input::text as input, priority, is_followed
 from everwhen.schedules
 where tenant_id = %(tenant_id)s and name = %(name)s and state <> 'deleted';
 

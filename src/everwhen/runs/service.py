@@ -23,6 +23,7 @@ from everwhen.core.zones import add
 from everwhen.errors import Conflict, InvalidInput, NotFound, Unavailable
 from everwhen.postgres.pool import Connection, Database
 from everwhen.runs import store
+from everwhen.runs.ends import Ended, OnEnded, nobody_follows
 from everwhen.runs.model import (
     Attempt,
     KnownRequest,
@@ -117,7 +118,15 @@ async def list_events(db: Database, *, tenant_id: UUID, ref: str, after: int = 0
         return await store.list_events(conn, tenant_id=tenant_id, run_id=run.row.run_id, after=after, limit=limit)
 
 
-async def cancel_run(db: Database, *, tenant_id: UUID, ref: str, by: str, reason: str | None) -> RunView:
+async def cancel_run(
+    db: Database,
+    *,
+    tenant_id: UUID,
+    ref: str,
+    by: str,
+    reason: str | None,
+    on_ended: OnEnded = nobody_follows,
+) -> RunView:
     """End a run that nobody holds, or ask its holder to stop; a run that is cancelled already stays so.
 
     Raises NotFound, and Conflict when the run ended otherwise.
@@ -127,7 +136,7 @@ async def cancel_run(db: Database, *, tenant_id: UUID, ref: str, by: str, reason
         run_id = await _resolve(conn, tenant_id, ref)
         for _ in range(CANCEL_ROUNDS):
             view = await _read(conn, tenant_id, run_id)
-            if await _cancel(conn, tenant_id, view, detail):
+            if await _cancel(conn, tenant_id, view, detail=detail, on_ended=on_ended):
                 return await _read(conn, tenant_id, run_id)
     raise Unavailable("The run changes hands too fast; try again.", code="run.busy")
 
@@ -194,7 +203,7 @@ async def _ids_in_state(conn: Connection, page: _Page, state: RunState) -> list[
             return await store.page_ended(conn, state=state, **page.arguments())
 
 
-async def _cancel(conn: Connection, tenant_id: UUID, view: RunView, detail: str) -> bool:
+async def _cancel(conn: Connection, tenant_id: UUID, view: RunView, *, detail: str, on_ended: OnEnded) -> bool:
     """Return False when the run moved meanwhile, so that the caller looks again."""
     if view.state is RunState.CANCELLED or view.row.cancel_requested_at is not None:
         return True
@@ -203,9 +212,13 @@ async def _cancel(conn: Connection, tenant_id: UUID, view: RunView, detail: str)
     if isinstance(answer, Refused):
         raise Conflict(f"The run is {view.state} already.", code=answer.reason)
     reason = answer.reason or Reason.CANCEL_REQUESTED
-    write = store.request_cancel if answer.to is RunState.RUNNING else store.cancel_waiting
-    run_id = view.row.run_id
-    return bool(await write(conn, tenant_id=tenant_id, run_id=run_id, reason=reason, detail=detail, now=conn.now))
+    key = {"tenant_id": tenant_id, "run_id": view.row.run_id}
+    if answer.to is RunState.RUNNING:
+        return bool(await store.request_cancel(conn, **key, reason=reason, detail=detail, now=conn.now))
+    is_followed = await store.cancel_waiting(conn, **key, reason=reason, detail=detail, now=conn.now)
+    if is_followed:
+        await on_ended(conn, [Ended(**key, state=answer.to, reason=reason)], conn.now)
+    return is_followed is not None
 
 
 async def _line_up(conn: Connection, tenant_id: UUID, request: RunRequest, *, run_id: UUID, due_at: datetime) -> str:
@@ -224,6 +237,7 @@ async def _line_up(conn: Connection, tenant_id: UUID, request: RunRequest, *, ru
         priority=target.priority if target and request.priority is None else request.priority,
         due_at=due_at,
         input=target.input if target and not request.has_input else json.dumps(request.input),
+        is_followed=target is not None and target.is_followed,
         now=conn.now,
     )
     assert made is not None  # tasks are never deleted

@@ -133,6 +133,7 @@ async def insert_requested(
     priority: int | None,
     due_at: datetime,
     input: str,  # noqa: A002  # the column's name
+    is_followed: bool = False,
     now: datetime,
 ) -> LinedUp | None:
     """Write a run that somebody asked for; None when there is no such task. `input` is JSON text."""
@@ -145,6 +146,7 @@ async def insert_requested(
         "priority": priority,
         "due_at": due_at,
         "input": input,
+        "is_followed": is_followed,
         "now": now,
     }
     return await fetch_optional(conn, _SQL["insert_requested"], params, LinedUp)
@@ -284,10 +286,13 @@ async def withdraw_planned(conn: Conn, *, tenant_id: UUID, schedule_uid: UUID, r
 
 async def cancel_waiting(
     conn: Conn, *, tenant_id: UUID, run_id: UUID, reason: str, detail: str | None, now: datetime
-) -> int:
-    """End a run that is in the line; 0 when it is not there. `detail` is JSON text."""
+) -> bool | None:
+    """End a run that is in the line, and say whether its end is followed; None when it is not there.
+
+    `detail` is JSON text.
+    """
     params = {"tenant_id": tenant_id, "run_id": run_id, "reason": reason, "detail": detail, "now": now}
-    return await execute_count(conn, _SQL["cancel_waiting"], params)
+    return await fetch_optional(conn, _SQL["cancel_waiting"], params, bool)
 
 
 async def request_cancel(
