@@ -21,6 +21,9 @@ FILE: Final = "everwhen.toml"
 # Read by other parts of the project, each where it is documented, before or apart from these settings.
 OTHER_VARIABLES: Final = frozenset({
     "EVERWHEN_CONCURRENCY",
+    "EVERWHEN_FAILPOINT",
+    "EVERWHEN_FAILPOINTS_ALLOWED",
+    "EVERWHEN_FAILPOINT_LOG",
     "EVERWHEN_POSTGRES_OS_USER",
     "EVERWHEN_QUEUES",
     "EVERWHEN_TENANT",

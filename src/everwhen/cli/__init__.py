@@ -9,7 +9,7 @@ from typing import Final, cast
 
 import click
 
-from everwhen import __version__
+from everwhen import __version__, failpoints
 
 COMMANDS: Final = {
     "calendar": "everwhen.cli.calendar:calendar",
@@ -57,3 +57,13 @@ def main() -> None:
 
     `everwhen up` starts everything on a database of its own; `everwhen next` tells when an expression fires.
     """
+    _arm_failpoints()
+
+
+def _arm_failpoints() -> None:
+    try:
+        names = failpoints.arm_from_environment()
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    if names:
+        click.echo(f"failpoints are armed: {', '.join(names)}", err=True)

@@ -18,6 +18,7 @@ from typing import Final
 import psycopg
 import structlog
 
+from everwhen import failpoints
 from everwhen.core.lifecycle import RunState, Transition
 from everwhen.core.reasons import Reason
 from everwhen.dispatch import reports, store
@@ -57,6 +58,8 @@ class Reaper:
                 conn, now=now, limit=self.batch, state=RunState.EXPIRED, reason=Reason.START_DEADLINE
             )
             await follow(conn, expired, now=now, on_ended=self.on_ended)
+            failpoints.hit("expiry.before_commit")
+        failpoints.hit("expiry.after_commit")
         return Tick(done=closed + len(expired), more=full or len(expired) == self.batch)
 
     async def _reap(self, now: datetime) -> tuple[int, bool]:
@@ -64,6 +67,8 @@ class Reaper:
             leases = await store.lock_expired_leases(conn, now=now, limit=self.batch)
             closings = [closed for lease in leases if (closed := self._closing(lease, now=now))]
             await close(conn, closings, now=now, on_ended=self.on_ended)
+            failpoints.hit("reaper.before_commit")
+        failpoints.hit("reaper.after_commit")
         return len(closings), len(leases) == self.batch
 
     async def _reap_one_by_one(self, now: datetime) -> tuple[int, bool]:

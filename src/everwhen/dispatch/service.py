@@ -21,6 +21,7 @@ from uuid import UUID
 import msgspec
 import psycopg
 
+from everwhen import failpoints
 from everwhen.core import lanes as fairness
 from everwhen.core.lanes import Lane, Share
 from everwhen.core.lifecycle import Refused, Transition
@@ -82,15 +83,10 @@ class Dispatch:
     async def claim(self, claim: Claim, *, now: datetime | None = None) -> Grant:
         """Lease up to `limit` due runs; no lease is an ordinary answer."""
         async with self._transaction(claim.tenant_id) as conn:
-            now = now or conn.now
-            shares = await _shares(conn, claim, now=now)
-            leases = await _take(conn, claim, shares, now=now) if shares else []
-            if leases and claim.tenant_id is None:
-                await _charge(conn, shares, leases)
-            if leases or claim.tenant_id is None:
-                return Grant(leases=leases, now=now)
-            next_due = await store.next_due(conn, tenant_id=claim.tenant_id, queues=claim.queues, now=now)
-            return Grant(leases=[], now=now, next_due=next_due)
+            grant = await _grant(conn, claim, now=now or conn.now)
+            failpoints.hit("claim.before_commit")
+        failpoints.hit("claim.after_commit")
+        return grant
 
     async def renew(
         self,
@@ -160,6 +156,8 @@ class Dispatch:
                 deadline_grace_seconds=DEADLINE_GRACE_SECONDS,
                 now=conn.now,
             )
+            failpoints.hit("heartbeat.before_commit")
+        failpoints.hit("heartbeat.after_commit")
         return {renewal.lease_token: renewal for renewal in renewals}
 
     async def _complete(
@@ -174,6 +172,8 @@ class Dispatch:
             closed = await close(conn, closings, now=now, on_ended=self._on_ended)
             refused = {i: _refusal(c) for i, c in enumerate(decided) if not _was_closed(c, closed)}
             states = await _refuse(conn, reporter, [(batch[i], reason) for i, reason in refused.items()], now=now)
+            failpoints.hit("complete.before_commit")
+        failpoints.hit("complete.after_commit")
         return [_answer(report, decided[i], refused.get(i), states) for i, report in enumerate(batch)]
 
     def _decide(self, batch: Sequence[Report], held: Sequence[HeldLease], *, now: datetime) -> list[Closing | Refused]:
@@ -196,6 +196,17 @@ class Dispatch:
         scope = self._database.system() if tenant_id is None else self._database.tenant(tenant_id)
         async with scope as conn:
             yield conn
+
+
+async def _grant(conn: Connection, claim: Claim, *, now: datetime) -> Grant:
+    shares = await _shares(conn, claim, now=now)
+    leases = await _take(conn, claim, shares, now=now) if shares else []
+    if leases and claim.tenant_id is None:
+        await _charge(conn, shares, leases)
+    if leases or claim.tenant_id is None:
+        return Grant(leases=leases, now=now)
+    next_due = await store.next_due(conn, tenant_id=claim.tenant_id, queues=claim.queues, now=now)
+    return Grant(leases=[], now=now, next_due=next_due)
 
 
 async def _shares(conn: Connection, claim: Claim, *, now: datetime) -> list[Share]:

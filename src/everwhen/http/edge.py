@@ -12,7 +12,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from everwhen import clock
+from everwhen import clock, failpoints
 from everwhen.errors import EverwhenError, Unauthenticated
 from everwhen.http.auth import Authenticator, Principal
 from everwhen.http.problems import problem_response
@@ -88,6 +88,7 @@ class _Answer:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.started = True
+            failpoints.hit("api.before_reply")
             headers = MutableHeaders(scope=message)
             headers["Request-Id"] = self._request_id
             for name, value in _HEADERS.items():

@@ -39,6 +39,7 @@ from psycopg.rows import TupleRow
 from psycopg.types.array import ListBinaryDumper
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
+from everwhen import failpoints
 from everwhen.postgres.errors import IndeterminateCommitError, UnsafeRoleError
 
 Role = Literal["everwhen_tenant", "everwhen_system"]
@@ -150,7 +151,9 @@ class Database:
         watchdog = asyncio.get_running_loop().call_later(self._limits.transaction_seconds, cut, conn)
         try:
             yield conn
+            failpoints.hit("transaction.before_commit")
             await _commit(conn)
+            failpoints.hit("transaction.after_commit")
         except BaseException:
             await _abandon(conn)
             raise

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 import psycopg
 import structlog
 
+from everwhen import failpoints
 from everwhen.core import planning
 from everwhen.core.calendar_use import Book
 from everwhen.core.errors import TriggerError
@@ -58,6 +59,7 @@ async def plan_due(
     """
     look = _Look(now=now, horizon=now + ahead, until=now + 2 * ahead, zones=zones)
     locked = await store.lock_due(conn, horizon=look.horizon, limit=batch)
+    failpoints.hit("scheduler.after_claim")
     due = await _rezoned(conn, locked, look)
     texts = await _specs(conn, due) if due else []
     tenant_ids = [each.tenant_id for each in due]

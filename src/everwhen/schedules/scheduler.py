@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
+from everwhen import failpoints
 from everwhen.core.zones import ZoneSource
 from everwhen.postgres.pool import Database
 from everwhen.roles import Tick
@@ -42,10 +43,13 @@ class Scheduler:
     async def tick(self, now: datetime) -> Tick:
         """Plan one batch as of `now`; before, follow a changed calendar, or a new tz release, by a page."""
         sweeping = await sweep(self.database, self.rezoned, now=now, zones=self.zones)
+        failpoints.hit("scheduler.before_claim")
         async with self.database.system() as conn:
             following = await follow_changes(conn, now=now, zones=self.zones)
             planned = await plan_due(conn, now=now, ahead=self.ahead, batch=self.batch, zones=self.zones)
             next_due = None if planned.more else await store.next_due(conn)
+            failpoints.hit("scheduler.before_commit")
+        failpoints.hit("scheduler.after_commit")
         next_at = None
         # What is due and was not taken is in another copy's hands: to look again at once would only get in its way.
         if next_due is not None and next_due > now + self.ahead:

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from everwhen import failpoints
 from everwhen.worker import outcomes
 from everwhen.worker.backoff import Backoff, Outage
 from everwhen.worker.errors import RequestRefused, ServerAway, WorkerError
@@ -129,6 +130,7 @@ class Completer:
                 pending.lease.reporting = False
                 pending.resent = True
             raise
+        failpoints.hit("worker.after_report")
         self._answered(batch, response.results)
 
     async def _divide(self, batch: list[Pending], error: RequestRefused) -> None:

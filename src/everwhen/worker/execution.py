@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from everwhen import failpoints
 from everwhen.worker import outcomes
 from everwhen.worker._clock import Clock
 from everwhen.worker.context import Context, enter
@@ -222,6 +223,7 @@ class Execution:
             attempt.report = outcomes.failed(attempt.lease, error, started_at=attempt.started_at)
 
     def _conclude(self, attempt: Attempt, value: Any) -> Report | None:
+        failpoints.hit("worker.after_effect")
         lease = attempt.lease
         if lease.lost:
             return None

@@ -5,6 +5,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import Final
 
+from everwhen import failpoints
 from everwhen.worker._clock import Clock, Jitter
 from everwhen.worker.backoff import Backoff, Outage
 from everwhen.worker.completion import Completer
@@ -117,6 +118,7 @@ class Fetcher:
         )
 
     def _start(self, response: ClaimResponse, *, sent: float, received: float) -> None:
+        failpoints.hit("worker.after_claim")
         time = ServerTime(server=response.server_time, sent=sent, received=received)
         leases: list[Lease] = []
         for run in response.runs:
