@@ -9,6 +9,7 @@ from fastapi import FastAPI
 
 from everwhen import clock
 from everwhen.calendars.api import router as calendars_router
+from everwhen.explaining.api import router as explaining_router
 from everwhen.http.app import create_app
 from everwhen.http.auth import Authenticator, Role, mint_token
 from everwhen.http.plane import ControlPlane, OnReady
@@ -21,7 +22,15 @@ from everwhen.tenants.api import router as tenants_router
 from everwhen.tenants.service import find_tenant
 
 SECRET = "a-secret-of-tests-that-is-long-enough-for-sha256"
-ROUTERS = (tenants_router, tasks_router, calendars_router, schedules_router, ahead_router, runs_router)
+ROUTERS = (
+    tenants_router,
+    tasks_router,
+    calendars_router,
+    schedules_router,
+    ahead_router,
+    runs_router,
+    explaining_router,
+)
 
 
 def token_of(

@@ -32,6 +32,7 @@ from everwhen.dispatch.reaper import Reaper
 from everwhen.dispatch.service import Dispatch
 from everwhen.dispatch.tokens import LeaseTokens
 from everwhen.errors import ConfigurationError
+from everwhen.explaining import api as explaining_api
 from everwhen.http.app import create_app
 from everwhen.http.auth import Authenticator
 from everwhen.http.plane import ControlPlane
@@ -117,7 +118,7 @@ def make_app(services: Services) -> FastAPI:
             body_bytes=BODY_FACTOR * settings.body_bytes_max,
         ),
     )
-    features = (tenants_api, tasks_api, calendars_api, schedules_api, ahead_api, runs_api)
+    features = (tenants_api, tasks_api, calendars_api, schedules_api, ahead_api, runs_api, explaining_api)
     return create_app(plane, routers=[feature.router for feature in features], extra_routes=worker.routes())
 
 

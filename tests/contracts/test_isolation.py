@@ -72,7 +72,8 @@ NAMELESS = {
     "get_tenant", "list_tasks", "list_schedules", "preview_timing", "list_runs", "create_task", "forecast_tenant",
     "draw_forecast", "smooth_schedules",
 }  # fmt: skip
-PLATFORM = {"create_tenant", "list_tenants", "forecast_all", "live", "ready"}
+# These are about no tenant at all.
+PLATFORM = {"create_tenant", "list_tenants", "forecast_all", "list_reasons", "live", "ready"}
 
 
 @dataclass(frozen=True)

@@ -1,67 +1,100 @@
-"""The closed registry of reasons: why a run is skipped, missed, waiting, late or ended.
+"""The closed list of reasons: why a run is skipped, missed, waiting, late or ended. `meanings` says what each means.
 
-A code is `category.detail`. The sentence is what a person reads; docs/reference/reasons.md lists every one, and a test
-keeps that page and this module equal.
+A code is stable and made for programs. What it is about is its category, a field of its own: nobody may read it off the
+code's first half, which only keeps names apart. A code that has been stored is never renamed or given another meaning:
+ten years of history are written in it.
 """
 
 from enum import StrEnum
-from typing import Final
+
+
+class Category(StrEnum):
+    """What a reason is about. The category `resource` is the one that more workers or higher limits would help."""
+
+    POLICY = "policy"  # a rule chose not to run it, or to run it later
+    COALESCED = "coalesced"  # another run stands for it
+    SYSTEM = "system"  # Everwhen failed to do it in time
+    RESOURCE = "resource"  # it waits for a worker, a slot, or its turn
+    WAITING = "waiting"  # it waits for another run, or for its time
+    RETRY = "retry"  # an attempt was lost, and another follows
+    ENDED = "ended"  # it ended without success
+    CHANGED = "changed"  # it was withdrawn before it was due, and decided anew
+    REFUSED = "refused"  # a request or a report that changed nothing
+    NEVER = "never"  # no schedule ever intended it
+
+
+class Severity(StrEnum):
+    """How much a person should care."""
+
+    INFO = "info"  # as it was meant to be
+    WARNING = "warning"  # look at it when you have time
+    ERROR = "error"  # somebody has to do something
 
 
 class Reason(StrEnum):
     """Why a run is where it is."""
 
+    ATTEMPT_FAILED = "attempt.failed"
+    ATTEMPT_NOT_RETRYABLE = "attempt.not_retryable"
+    ATTEMPT_RELEASED = "attempt.released"
+    ATTEMPT_RUNNING = "attempt.running"
+    ATTEMPT_TIMED_OUT = "attempt.timed_out"
+    CALENDAR_CHANGED = "calendar.changed"
+    CALENDAR_DST_DUPLICATE = "calendar.dst_duplicate"
     CALENDAR_DST_GAP = "calendar.dst_gap"
     CALENDAR_EXCLUDED = "calendar.excluded"
     CALENDAR_ROLLED = "calendar.rolled"
-    CALENDAR_CHANGED = "calendar.changed"
-    CATCHUP_SKIP = "catchup.skip"
-    CATCHUP_COALESCED = "catchup.coalesced"
-    CATCHUP_WINDOW = "catchup.window"
-    SCHEDULE_PAUSED = "schedule.paused"
-    SCHEDULE_CHANGED = "schedule.changed"
-    SCHEDULE_DELETED = "schedule.deleted"
-    SCHEDULE_REZONED = "schedule.rezoned"
     CANCEL_REQUESTED = "cancel.requested"
-    START_DEADLINE = "start.deadline"
-    ATTEMPT_FAILED = "attempt.failed"
-    ATTEMPT_NOT_RETRYABLE = "attempt.not_retryable"
-    ATTEMPT_TIMED_OUT = "attempt.timed_out"
-    ATTEMPT_RELEASED = "attempt.released"
-    RETRY_EXHAUSTED = "retry.exhausted"
-    RETRY_UNREADABLE = "retry.unreadable"
+    CATCHUP_COALESCED = "catchup.coalesced"
+    CATCHUP_EXCEEDED = "catchup.exceeded"
+    CATCHUP_PACED = "catchup.paced"
+    CATCHUP_SKIP = "catchup.skip"
+    CATCHUP_WINDOW = "catchup.window"
+    DEADLINE_TOTAL = "deadline.total"
+    DEPENDENCY_UNMET = "dependency.unmet"
+    FLEX_WINDOW = "flex.window"
     LEASE_EXPIRED = "lease.expired"
     LEASE_LOST = "lease.lost"
-    RUN_ENDED = "run.ended"
-    RUN_NOT_DUE = "run.not_due"
-    RUN_NOT_CLAIMED = "run.not_claimed"
+    LIMIT_QUEUE = "limit.queue"
+    LIMIT_RATE = "limit.rate"
+    LIMIT_SCHEDULE = "limit.schedule"
+    LIMIT_TENANT = "limit.tenant"
+    OPERATION_ABORTED = "operation.aborted"
+    OVERLAP_BUFFER_FULL = "overlap.buffer_full"
+    OVERLAP_BUFFERED = "overlap.buffered"
+    OVERLAP_CANCELLED_OTHER = "overlap.cancelled_other"
+    OVERLAP_PREVIOUS_RUNNING = "overlap.previous_running"
+    OVERLAP_SUPERSEDED = "overlap.superseded"
+    PRIORITY_BEHIND = "priority.behind"
+    QUEUE_PAUSED = "queue.paused"
+    QUEUE_WAITING = "queue.waiting"
+    RETRY_BACKOFF = "retry.backoff"
+    RETRY_EXHAUSTED = "retry.exhausted"
+    RETRY_MAX_AGE = "retry.max_age"
+    RETRY_UNREADABLE = "retry.unreadable"
     RUN_ALREADY_CLAIMED = "run.already_claimed"
-
-
-SENTENCES: Final[dict[Reason, str]] = {
-    Reason.CALENDAR_DST_GAP: "The local time does not exist on that day: clocks went forward over it.",
-    Reason.CALENDAR_EXCLUDED: "The schedule excludes that instant, by an exception or by a calendar that it names.",
-    Reason.CALENDAR_ROLLED: "A calendar moves the instant to an open day; a run that it meets there stands for both.",
-    Reason.CALENDAR_CHANGED: "A calendar that the schedule uses was changed before the run was due.",
-    Reason.CATCHUP_SKIP: "The instant passed while nobody looked, and the schedule skips what it missed.",
-    Reason.CATCHUP_COALESCED: "Several instants passed while nobody looked; one later run stands for this one.",
-    Reason.CATCHUP_WINDOW: "The instant passed longer ago than the schedule's catch-up window.",
-    Reason.SCHEDULE_PAUSED: "The schedule was paused at that instant.",
-    Reason.SCHEDULE_CHANGED: "The schedule was changed before the run was due.",
-    Reason.SCHEDULE_DELETED: "The schedule was deleted before the run was due.",
-    Reason.SCHEDULE_REZONED: "A new release of the tz database moved the run's instant before it was due.",
-    Reason.CANCEL_REQUESTED: "Somebody asked for the run to be cancelled.",
-    Reason.START_DEADLINE: "No worker started the run before its start deadline.",
-    Reason.ATTEMPT_FAILED: "The attempt failed; its error is on the attempt.",
-    Reason.ATTEMPT_NOT_RETRYABLE: "The attempt failed with an error that a retry cannot mend.",
-    Reason.ATTEMPT_TIMED_OUT: "The attempt ran longer than its time-out.",
-    Reason.ATTEMPT_RELEASED: "The worker gave the run back before it was done, for example while it drained.",
-    Reason.RETRY_EXHAUSTED: "Every attempt that the retry policy allows has failed.",
-    Reason.RETRY_UNREADABLE: "The attempt failed, and the task's retry policy cannot be read: save the task anew.",
-    Reason.LEASE_EXPIRED: "The worker stopped renewing its lease: it died, hung or lost the network.",
-    Reason.LEASE_LOST: "The report names a lease that is no longer the run's: another attempt has taken over.",
-    Reason.RUN_ENDED: "The run has already ended; what is terminal stays as it is.",
-    Reason.RUN_NOT_DUE: "The run is not due yet.",
-    Reason.RUN_NOT_CLAIMED: "Nobody holds a lease on the run.",
-    Reason.RUN_ALREADY_CLAIMED: "Another worker holds the run.",
-}
+    RUN_ENDED = "run.ended"
+    RUN_NOT_CLAIMED = "run.not_claimed"
+    RUN_NOT_DUE = "run.not_due"
+    SCHEDULE_BEFORE_CREATION = "schedule.before_creation"
+    SCHEDULE_CHANGED = "schedule.changed"
+    SCHEDULE_DELETED = "schedule.deleted"
+    SCHEDULE_FAILING = "schedule.failing"
+    SCHEDULE_NOT_INTENDED = "schedule.not_intended"
+    SCHEDULE_PAUSED = "schedule.paused"
+    SCHEDULE_REZONED = "schedule.rezoned"
+    SCHEDULE_UPCOMING = "schedule.upcoming"
+    SCHEDULER_DOWN = "scheduler.down"
+    SCHEDULER_LATE = "scheduler.late"
+    START_DEADLINE = "start.deadline"
+    TENANT_PAUSED = "tenant.paused"
+    WINDOW_AFTER_END = "window.after_end"
+    WINDOW_BEFORE_START = "window.before_start"
+    WORKER_NO_CAPABILITY_MATCH = "worker.no_capability_match"
+    WORKER_NONE_LIVE = "worker.none_live"
+    WORKER_NONE_REGISTERED = "worker.none_registered"
+    WORKER_SLOTS_FULL = "worker.slots_full"
+    WORKFLOW_BRANCH = "workflow.branch"
+    WORKFLOW_CONDITION = "workflow.condition"
+    WORKFLOW_FAIL_FAST = "workflow.fail_fast"
+    WORKFLOW_UPSTREAM_FAILED = "workflow.upstream_failed"

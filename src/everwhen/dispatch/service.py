@@ -25,7 +25,8 @@ from everwhen import failpoints
 from everwhen.core import lanes as fairness
 from everwhen.core.lanes import Lane, Share
 from everwhen.core.lifecycle import Refused, Transition
-from everwhen.core.reasons import SENTENCES, Reason
+from everwhen.core.meanings import SENTENCES
+from everwhen.core.reasons import Reason
 from everwhen.dispatch import reports, store
 from everwhen.dispatch.model import DEADLINE_GRACE_SECONDS, HeldLease, LaneRow, Lease, Moved, Renewal
 from everwhen.dispatch.reports import Closing

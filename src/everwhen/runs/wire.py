@@ -7,7 +7,9 @@ from uuid import UUID
 from pydantic import BaseModel, Field, JsonValue, model_validator
 
 from everwhen.core.lifecycle import AttemptOutcome, EventKind, RunState
+from everwhen.core.meanings import sentence_of
 from everwhen.http.fields import Instant, Name, Payload, Priority, Sentence, Utc, Wire
+from everwhen.http.reasons import ReasonCode, ReasonSentence
 from everwhen.runs.model import Attempt, RunEvent, RunRequest, nominal_local, ref_of
 from everwhen.runs.service import RunView
 
@@ -51,7 +53,8 @@ class RunOut(BaseModel):
     id: UUID
     ref: str | None = Field(description="`schedule@local time with offset`, for a run that a schedule intended.")
     state: RunState
-    reason: str | None
+    reason: ReasonCode | None
+    reason_sentence: ReasonSentence
     task: str
     queue: str
     priority: int
@@ -82,7 +85,8 @@ class AttemptOut(BaseModel):
     started_at: Utc | None
     finished_at: Utc | None
     outcome: AttemptOutcome | None
-    reason: str | None
+    reason: ReasonCode | None
+    reason_sentence: ReasonSentence
     error: JsonValue
     result: JsonValue
 
@@ -94,7 +98,8 @@ class EventOut(BaseModel):
     at: Utc
     kind: EventKind
     attempt: int | None
-    reason: str | None
+    reason: ReasonCode | None
+    reason_sentence: ReasonSentence
     detail: JsonValue
 
 
@@ -112,6 +117,7 @@ def run_out(view: RunView) -> RunOut:
         ref=ref_of(row),
         state=view.state,
         reason=row.reason,
+        reason_sentence=sentence_of(row.reason),
         task=row.task,
         queue=row.queue,
         priority=row.priority,
@@ -144,6 +150,7 @@ def attempt_out(attempt: Attempt) -> AttemptOut:
         finished_at=attempt.finished_at,
         outcome=None if attempt.outcome is None else AttemptOutcome(attempt.outcome),
         reason=attempt.reason,
+        reason_sentence=sentence_of(attempt.reason),
         error=_value(attempt.error),
         result=_value(attempt.result),
     )
@@ -157,6 +164,7 @@ def event_out(event: RunEvent) -> EventOut:
         kind=EventKind(event.kind),
         attempt=event.attempt,
         reason=event.reason,
+        reason_sentence=sentence_of(event.reason),
         detail=_value(event.detail),
     )
 

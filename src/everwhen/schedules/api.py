@@ -11,6 +11,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from everwhen.core.ahead import Touch
 from everwhen.core.flex import Flex
+from everwhen.core.meanings import sentence_of
 from everwhen.core.reasons import Reason
 from everwhen.core.triggers import Occurrence, Timing, find_seed
 from everwhen.core.zones import tz_version
@@ -247,6 +248,7 @@ def _fire_out(occurrence: Occurrence, *, due_at: datetime | None, neighbours: in
         local=occurrence.local.isoformat(),
         verdict="fires" if fires else "skipped",
         reason=occurrence.skipped,
+        reason_sentence=sentence_of(occurrence.skipped),
         flags=flags,
         due_at=due_at,
         neighbours=neighbours,

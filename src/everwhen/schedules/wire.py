@@ -25,6 +25,7 @@ from everwhen.core.triggers import (
 )
 from everwhen.core.zones import FoldPolicy, GapPolicy
 from everwhen.http.fields import Name, Payload, Priority, Seconds, Sentence, Utc, Wire
+from everwhen.http.reasons import ReasonCode, ReasonSentence
 from everwhen.schedules.model import RevisionAction, ScheduleState, Spec
 from everwhen.schedules.wire_triggers import AtTrigger, Text, TriggerIn
 
@@ -176,7 +177,8 @@ class FireOut(BaseModel):
     at: Utc
     local: str
     verdict: Literal["fires", "skipped"]
-    reason: str | None
+    reason: ReasonCode | None
+    reason_sentence: ReasonSentence
     flags: list[Literal["dst_gap", "dst_fold", "excluded", "rolled", "flexed"]]
     due_at: Utc | None = Field(description="When the run becomes due; null when that depends on the schedule's uid.")
     neighbours: int | None = Field(

@@ -1,0 +1,415 @@
+"""What each reason means: the registry that the API, the docs and every explanation speak from.
+
+The sentence holds always. The telling says the same with numbers and names, where whoever asks has all of them. The
+page docs/reference/reasons.md is made of this module, and a test keeps them equal.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from string import Formatter
+from typing import Any, Final
+
+from everwhen.core.reasons import Category, Reason, Severity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meaning:
+    """What a reason means. `telling` is a format string; its fields are names of facts (numbers and references).
+
+    `remedy` says what a person can do about it; empty where there is nothing to mend.
+    """
+
+    category: Category
+    severity: Severity
+    sentence: str
+    telling: str = ""
+    remedy: str = ""
+
+
+_INFO, _WARNING, _ERROR = Severity.INFO, Severity.WARNING, Severity.ERROR
+
+
+def _of(category: Category, severity: Severity, sentence: str, *, telling: str = "", remedy: str = "") -> Meaning:
+    return Meaning(category=category, severity=severity, sentence=sentence, telling=telling, remedy=remedy)
+
+
+MEANINGS: Final[Mapping[str, Meaning]] = {
+    Reason.ATTEMPT_FAILED: _of(
+        Category.RETRY,
+        _WARNING,
+        "The attempt failed; its error is on the attempt.",
+        telling="Attempt {attempt} failed{error}.",
+        remedy="Read the error of the attempt; the next attempt follows by itself.",
+    ),
+    Reason.ATTEMPT_NOT_RETRYABLE: _of(
+        Category.ENDED,
+        _ERROR,
+        "The attempt failed with an error that a retry cannot mend.",
+        telling="Attempt {attempt} failed with an error that a retry cannot mend{error}.",
+        remedy="Mend what the error names, then run it again.",
+    ),
+    Reason.ATTEMPT_RELEASED: _of(
+        Category.RETRY,
+        _INFO,
+        "The worker gave the run back before it was done, for example while it drained.",
+        telling="{worker} gave the run back before it was done, for example while it drained.",
+    ),
+    Reason.ATTEMPT_RUNNING: _of(
+        Category.RETRY,
+        _INFO,
+        "An attempt was under way.",
+        telling="Attempt {attempt} was under way on {worker}.",
+    ),
+    Reason.ATTEMPT_TIMED_OUT: _of(
+        Category.RETRY,
+        _WARNING,
+        "The attempt ran longer than its time-out.",
+        telling="Attempt {attempt} ran longer than its time-out.",
+        remedy="Make the task faster, or its time-out longer.",
+    ),
+    Reason.CALENDAR_CHANGED: _of(
+        Category.CHANGED, _INFO, "A calendar that the schedule uses was changed before the run was due."
+    ),
+    Reason.CALENDAR_DST_DUPLICATE: _of(
+        Category.POLICY,
+        _INFO,
+        "The local time occurs twice on that day, and the schedule takes only the other one.",
+        telling="{local} occurs twice on that day, and the schedule takes the {fold} one.",
+        remedy="Set the schedule's fold policy to `both` if it is to run twice.",
+    ),
+    Reason.CALENDAR_DST_GAP: _of(
+        Category.POLICY,
+        _INFO,
+        "The local time does not exist on that day: clocks went forward over it.",
+        telling="{local} does not exist in {timezone} on that day: clocks went forward over it.",
+        remedy="Set the schedule's gap policy to `gap_end` or `shift` if it is to run on such days.",
+    ),
+    Reason.CALENDAR_EXCLUDED: _of(
+        Category.POLICY,
+        _INFO,
+        "The schedule excludes that instant, by an exception or by a calendar that it names.",
+        telling="Calendar {calendar}, version {version}, is closed at that instant{label}.",
+        remedy="Change the calendar, or take it off the schedule, if it is to run on such days.",
+    ),
+    Reason.CALENDAR_ROLLED: _of(
+        Category.COALESCED,
+        _INFO,
+        "A calendar moves the instant to an open day; a run that it meets there stands for both.",
+    ),
+    Reason.CANCEL_REQUESTED: _of(
+        Category.ENDED,
+        _INFO,
+        "Somebody asked for the run to be cancelled.",
+        telling="{by} asked for the run to be cancelled{why}.",
+    ),
+    Reason.CATCHUP_COALESCED: _of(
+        Category.COALESCED,
+        _INFO,
+        "Several instants passed while nobody looked; one later run stands for this one.",
+        remedy="Set the schedule's catch-up policy to `replay` if every instant has to run.",
+    ),
+    Reason.CATCHUP_EXCEEDED: _of(
+        Category.SYSTEM,
+        _WARNING,
+        "More instants passed while nobody looked than the schedule catches up on.",
+        remedy="Backfill the range, or raise the schedule's maximum for catching up.",
+    ),
+    Reason.CATCHUP_PACED: _of(
+        Category.POLICY,
+        _INFO,
+        "The schedule catches up on what it missed at a limited rate; this run's turn came later.",
+        remedy="Raise the schedule's catch-up rate.",
+    ),
+    Reason.CATCHUP_SKIP: _of(
+        Category.SYSTEM,
+        _WARNING,
+        "The instant passed while nobody looked, and the schedule skips what it missed.",
+        remedy="Backfill the instant, or set the schedule's catch-up policy to `replay` or `coalesce`.",
+    ),
+    Reason.CATCHUP_WINDOW: _of(
+        Category.SYSTEM,
+        _WARNING,
+        "The instant passed longer ago than the schedule's catch-up window.",
+        remedy="Backfill the instant, or make the schedule's catch-up window longer.",
+    ),
+    Reason.DEADLINE_TOTAL: _of(
+        Category.ENDED,
+        _ERROR,
+        "The run did not end within its total deadline.",
+        remedy="Find what it waited for; make the deadline longer if the work is in order.",
+    ),
+    Reason.DEPENDENCY_UNMET: _of(
+        Category.WAITING,
+        _INFO,
+        "The run waits for others that have not ended yet.",
+    ),
+    Reason.FLEX_WINDOW: _of(
+        Category.POLICY,
+        _INFO,
+        "The schedule's flex window puts its runs off, to spread the load.",
+        telling="The schedule's flex window put the run off by {seconds}, to spread the load.",
+        remedy="Take the flex window off the schedule if it has to start on time.",
+    ),
+    Reason.LEASE_EXPIRED: _of(
+        Category.RETRY,
+        _WARNING,
+        "The worker stopped renewing its lease: it died, hung or lost the network.",
+        telling="{worker} stopped renewing its lease: it died, hung or lost the network.",
+        remedy="Look at the worker's own log; the next attempt follows by itself.",
+    ),
+    Reason.LEASE_LOST: _of(
+        Category.REFUSED,
+        _WARNING,
+        "The report names a lease that is no longer the run's: another attempt has taken over.",
+    ),
+    Reason.LIMIT_QUEUE: _of(
+        Category.RESOURCE,
+        _WARNING,
+        "As many of the tenant's runs were in flight at the queue as its limit allows.",
+        telling="{in_flight} of {limit} runs allowed at queue {queue} were in flight.",
+        remedy="Raise the limit of the queue, or make its tasks shorter.",
+    ),
+    Reason.LIMIT_RATE: _of(
+        Category.RESOURCE,
+        _WARNING,
+        "As many runs were started in that time as the rate limit allows.",
+        remedy="Raise the rate limit.",
+    ),
+    Reason.LIMIT_SCHEDULE: _of(
+        Category.WAITING,
+        _INFO,
+        "As many runs of the schedule were in flight as it allows at once.",
+        telling="{in_flight} of {limit} runs that the schedule allows at once were in flight.",
+        remedy="Raise the schedule's maximum at once, or make its task shorter.",
+    ),
+    Reason.LIMIT_TENANT: _of(
+        Category.RESOURCE,
+        _WARNING,
+        "As many runs of the tenant were in flight as its limit allows.",
+        telling="{in_flight} of {limit} runs allowed to the tenant were in flight.",
+        remedy="Raise the tenant's limit.",
+    ),
+    Reason.OPERATION_ABORTED: _of(
+        Category.ENDED, _INFO, "The operation that the run belonged to was aborted before the run started."
+    ),
+    Reason.OVERLAP_BUFFER_FULL: _of(
+        Category.POLICY,
+        _WARNING,
+        "The schedule's previous run had not ended, and as many waited for it already as its overlap policy allows.",
+        remedy="Make the task shorter than the interval, or let more runs wait.",
+    ),
+    Reason.OVERLAP_BUFFERED: _of(
+        Category.WAITING,
+        _INFO,
+        "The schedule's previous run had not ended, and its overlap policy makes the next one wait.",
+        remedy="Make the task shorter than the interval, or choose another overlap policy.",
+    ),
+    Reason.OVERLAP_CANCELLED_OTHER: _of(
+        Category.ENDED,
+        _INFO,
+        "The schedule's next run became due, and its overlap policy cancels the one before.",
+        remedy="Make the task shorter than the interval, or choose another overlap policy.",
+    ),
+    Reason.OVERLAP_PREVIOUS_RUNNING: _of(
+        Category.POLICY,
+        _INFO,
+        "The schedule's previous run had not ended, and its overlap policy skips what becomes due meanwhile.",
+        remedy="Make the task shorter than the interval, or choose another overlap policy.",
+    ),
+    Reason.OVERLAP_SUPERSEDED: _of(
+        Category.POLICY,
+        _INFO,
+        "The schedule's previous run had not ended, and a later run took this one's place in waiting for it.",
+        remedy="Make the task shorter than the interval, or choose another overlap policy.",
+    ),
+    Reason.PRIORITY_BEHIND: _of(
+        Category.RESOURCE,
+        _INFO,
+        "Runs with a higher priority, or older ones, were ahead of it in the line.",
+        telling="{ahead} runs were ahead of it in the line of queue {queue}.",
+        remedy="Start more workers, or give the run a higher priority.",
+    ),
+    Reason.QUEUE_PAUSED: _of(
+        Category.RESOURCE,
+        _WARNING,
+        "The queue was paused.",
+        telling="Queue {queue} was paused{why}.",
+        remedy="Resume the queue.",
+    ),
+    Reason.QUEUE_WAITING: _of(
+        Category.RESOURCE,
+        _INFO,
+        "The run waited in the line of its queue until a worker took it.",
+        telling="The run waited in the line of queue {queue} until a worker took it.",
+    ),
+    Reason.RETRY_BACKOFF: _of(
+        Category.RETRY,
+        _INFO,
+        "An attempt had failed, and the retry policy waits before the next one.",
+        telling="Attempt {attempt} had failed, and the retry policy waited {seconds} before the next one.",
+    ),
+    Reason.RETRY_EXHAUSTED: _of(
+        Category.ENDED,
+        _ERROR,
+        "Every attempt that the retry policy allows has failed.",
+        telling="Every attempt that the retry policy allows has failed; it made {attempts}{error}.",
+        remedy="Mend what the error names, then run it again.",
+    ),
+    Reason.RETRY_MAX_AGE: _of(
+        Category.ENDED,
+        _ERROR,
+        "The attempt failed, and the run is older than its retry policy allows for another.",
+        remedy="Mend what the error names, then run it again.",
+    ),
+    Reason.RETRY_UNREADABLE: _of(
+        Category.ENDED,
+        _ERROR,
+        "The attempt failed, and the task's retry policy cannot be read: save the task anew.",
+        remedy="Save the task anew.",
+    ),
+    Reason.RUN_ALREADY_CLAIMED: _of(Category.REFUSED, _INFO, "Another worker holds the run."),
+    Reason.RUN_ENDED: _of(Category.REFUSED, _INFO, "The run has already ended; what is terminal stays as it is."),
+    Reason.RUN_NOT_CLAIMED: _of(Category.REFUSED, _INFO, "Nobody holds a lease on the run."),
+    Reason.RUN_NOT_DUE: _of(Category.REFUSED, _INFO, "The run is not due yet."),
+    Reason.SCHEDULE_BEFORE_CREATION: _of(
+        Category.NEVER,
+        _INFO,
+        "The schedule did not exist yet at that instant.",
+        telling="The schedule did not exist yet: it was made at {created}.",
+        remedy="Backfill the range if it is to run for instants before the schedule was made.",
+    ),
+    Reason.SCHEDULE_CHANGED: _of(Category.CHANGED, _INFO, "The schedule was changed before the run was due."),
+    Reason.SCHEDULE_DELETED: _of(Category.CHANGED, _INFO, "The schedule was deleted before the run was due."),
+    Reason.SCHEDULE_FAILING: _of(
+        Category.SYSTEM,
+        _ERROR,
+        "The schedule could not be planned: an error came of it each time.",
+        telling="The schedule could not be planned, {failures} times in a row: {error}.",
+        remedy="Change the schedule so that it can be planned; its status names the error.",
+    ),
+    Reason.SCHEDULE_NOT_INTENDED: _of(
+        Category.NEVER,
+        _INFO,
+        "The schedule's trigger does not name that instant.",
+        telling="The schedule's trigger does not name that instant; {neighbours}.",
+    ),
+    Reason.SCHEDULE_PAUSED: _of(
+        Category.POLICY,
+        _INFO,
+        "The schedule was paused at that instant.",
+        telling="The schedule was paused at that instant{why}.",
+        remedy="Resume the schedule; backfill the instant if it has to run after all.",
+    ),
+    Reason.SCHEDULE_REZONED: _of(
+        Category.CHANGED, _INFO, "A new release of the tz database moved the run's instant before it was due."
+    ),
+    Reason.SCHEDULE_UPCOMING: _of(
+        Category.WAITING,
+        _INFO,
+        "The instant is still ahead.",
+        telling="The instant is still ahead: the run becomes due at {due}.",
+    ),
+    Reason.SCHEDULER_DOWN: _of(
+        Category.SYSTEM,
+        _ERROR,
+        "No scheduler looked at the schedule at that time: none was running, or the database was away.",
+        telling="No scheduler looked at the schedule between {since} and {until}.",
+        remedy="Run two schedulers, and see why this one was away.",
+    ),
+    Reason.SCHEDULER_LATE: _of(
+        Category.SYSTEM,
+        _WARNING,
+        "The scheduler looked at the schedule a little late.",
+        telling="The scheduler looked at the schedule {seconds} late.",
+    ),
+    Reason.START_DEADLINE: _of(
+        Category.ENDED,
+        _ERROR,
+        "No worker started the run before its start deadline.",
+        telling="No worker started the run before its start deadline, {deadline}.",
+        remedy="See what it waited for; make the task's start deadline longer if late is better than never.",
+    ),
+    Reason.TENANT_PAUSED: _of(
+        Category.RESOURCE,
+        _WARNING,
+        "The tenant was paused.",
+        telling="The tenant was paused{why}.",
+        remedy="Resume the tenant.",
+    ),
+    Reason.WINDOW_AFTER_END: _of(
+        Category.NEVER,
+        _INFO,
+        "The instant is after the end that the schedule's trigger has.",
+        remedy="Move the end of the schedule's trigger.",
+    ),
+    Reason.WINDOW_BEFORE_START: _of(
+        Category.NEVER,
+        _INFO,
+        "The instant is before the start that the schedule's trigger has.",
+        remedy="Move the start of the schedule's trigger.",
+    ),
+    Reason.WORKER_NO_CAPABILITY_MATCH: _of(
+        Category.RESOURCE,
+        _ERROR,
+        "Workers were asking for runs of the queue, but none of them knows the task.",
+        telling="Workers were asking for runs of queue {queue}, but none of them knows the task {task}.",
+        remedy="Deploy workers that know the task, or correct the task's queue.",
+    ),
+    Reason.WORKER_NONE_LIVE: _of(
+        Category.RESOURCE,
+        _ERROR,
+        "No worker was asking for runs of the queue.",
+        telling="No worker was asking for runs of queue {queue}; the last one was seen at {last_seen}.",
+        remedy="Start a worker for the queue, or see why those that there were have stopped.",
+    ),
+    Reason.WORKER_NONE_REGISTERED: _of(
+        Category.RESOURCE,
+        _ERROR,
+        "No worker has ever asked for runs of the queue.",
+        telling="No worker has ever asked for runs of queue {queue}.",
+        remedy="Start a worker for the queue, or correct the queue's name on the task.",
+    ),
+    Reason.WORKER_SLOTS_FULL: _of(
+        Category.RESOURCE,
+        _WARNING,
+        "Every slot of the queue's live workers was taken.",
+        telling="Every slot of the workers at queue {queue} was taken: {in_flight} runs were in flight.",
+        remedy="Start more workers, or give them more slots.",
+    ),
+    Reason.WORKFLOW_BRANCH: _of(Category.POLICY, _INFO, "The workflow took another branch."),
+    Reason.WORKFLOW_CONDITION: _of(Category.POLICY, _INFO, "The node's condition was false."),
+    Reason.WORKFLOW_FAIL_FAST: _of(
+        Category.ENDED, _WARNING, "Another node of the workflow failed, and the workflow stops at the first failure."
+    ),
+    Reason.WORKFLOW_UPSTREAM_FAILED: _of(
+        Category.ENDED,
+        _WARNING,
+        "A node that this one depends on did not succeed.",
+        remedy="Mend the node that failed, then run the workflow again from there.",
+    ),
+}
+
+SENTENCES: Final[Mapping[str, str]] = {reason: meaning.sentence for reason, meaning in MEANINGS.items()}
+
+
+def sentence_of(code: str | None, facts: Mapping[str, Any] | None = None) -> str | None:
+    """Say a stored code as a sentence: the telling where `facts` has all that it needs, else the plain one.
+
+    None for no code, and for one that a newer release has written and this one does not know.
+    """
+    meaning = None if code is None else MEANINGS.get(code)
+    if meaning is None:
+        return None
+    if facts and meaning.telling and fields_of(meaning.telling) <= facts.keys():
+        return meaning.telling.format_map(facts)
+    return meaning.sentence
+
+
+def fields_of(telling: str) -> frozenset[str]:
+    """Return the names of the facts that a telling needs."""
+    return frozenset(name for _, name, _, _ in Formatter().parse(telling) if name)
+
+
+def anchor_of(reason: Reason) -> str:
+    """Return where the registry's page explains the reason, from the root of the docs."""
+    return f"docs/reference/reasons.md#{reason}"

@@ -1,0 +1,52 @@
+"""Reasons over HTTP."""
+
+from fastapi import APIRouter
+from pydantic import BaseModel, Field
+
+from everwhen.core.meanings import MEANINGS, anchor_of, fields_of
+from everwhen.core.reasons import Category, Reason, Severity
+from everwhen.http.bodies import ControlRoute
+
+router = APIRouter(route_class=ControlRoute, tags=["reasons"])
+
+
+class ReasonOut(BaseModel):
+    """One code of the registry."""
+
+    code: Reason
+    category: Category
+    severity: Severity
+    sentence: str
+    telling: str | None = Field(description="The sentence with numbers and names; its fields stand in braces.")
+    fields: list[str] = Field(description="The facts that the telling needs.")
+    remedy: str | None
+    docs: str
+
+
+class ReasonsOut(BaseModel):
+    """The whole registry; it is closed, so it needs no pages."""
+
+    items: list[ReasonOut]
+
+
+@router.get("/v1/reasons")
+async def list_reasons() -> ReasonsOut:
+    """List every reason that a run may have, with its category, severity, sentence and remedy."""
+    return _REGISTRY
+
+
+def _reason_out(reason: Reason) -> ReasonOut:
+    meaning = MEANINGS[reason]
+    return ReasonOut(
+        code=reason,
+        category=meaning.category,
+        severity=meaning.severity,
+        sentence=meaning.sentence,
+        telling=meaning.telling or None,
+        fields=sorted(fields_of(meaning.telling)),
+        remedy=meaning.remedy or None,
+        docs=anchor_of(reason),
+    )
+
+
+_REGISTRY = ReasonsOut(items=[_reason_out(reason) for reason in Reason])
