@@ -22,6 +22,7 @@ from everwhen.schedules.model import ScheduleDraft, Spec
 from everwhen.schedules.scheduler import Scheduler
 from everwhen.verify import service as verify
 from tests.factories import TESTER, make_task, make_tenant
+from tests.people import app_on, client_of, token_of
 from tests.tzif import BERLIN, release
 
 WEEK = ["mon", "tue", "wed", "thu", "fri"]
@@ -230,6 +231,22 @@ async def test_what_rolls_onto_another_run_is_coalesced_and_that_run_is_one(data
         (6, 6, "coalesced", "calendar.rolled"),
         (7, 7, "coalesced", "calendar.rolled"),
         (8, 8, None, None),
+    ]
+
+
+async def test_the_events_of_a_run_that_was_rolled_are_listed_over_http(database, tenant):
+    await make_calendar(database, tenant)
+    await make_user(database, tenant, {"kind": "cron", "expr": "0 9 7 * *"}, roll=Roll.FOLLOWING)
+    start = datetime(2027, 3, 6, 12, tzinfo=UTC)  # the 7th is a Sunday
+    await set_watermarks(database, start)
+    await tick_until(database, start, start + timedelta(days=2), step=timedelta(hours=1))
+    (run,) = await runs.list_runs(database, tenant_id=tenant.id, where=RunFilter(), limit=200)
+    async with client_of(app_on(database), token_of("viewer", tenant_id=tenant.id)) as client:
+        listed = await client.get(f"/v1/tenants/{tenant.name}/runs/{run.row.run_id}/events")
+
+    assert [(event["kind"], event["reason"]) for event in listed.json()["items"]] == [
+        ("planned", None),
+        ("rolled", "calendar.rolled"),
     ]
 
 

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from everwhen.core.history import fold
 from everwhen.core.lifecycle import RunState
 from everwhen.errors import Conflict, InvalidInput, NotFound
 from everwhen.postgres.pool import Database, PoolLimits
@@ -26,6 +27,16 @@ MADE = [
 @pytest.fixture
 async def tenant(database: Database):
     return await make_tenant(database)
+
+
+@pytest.mark.parametrize("state", MADE)
+async def test_the_events_of_a_run_come_to_its_state(database, tenant, state):
+    view = await make_run(database, tenant, state=state)
+    events = await runs.list_events(database, tenant_id=tenant.id, ref=str(view.row.run_id), limit=100)
+    history = fold(events)
+
+    assert history.is_at(view.state)
+    assert (history.attempts, history.breaches) == (view.row.attempts, ())
 
 
 async def ask(database, tenant, *, key="k", **request):

@@ -63,6 +63,7 @@ class EventKind(StrEnum):
     """What the append-only history of a run records; one row for one decision."""
 
     PLANNED = "planned"
+    ROLLED = "rolled"  # a calendar moved it; the detail names the calendar and its version
     UNPLANNED = "unplanned"  # withdrawn before it was due, because its schedule changed
     CLAIMED = "claimed"
     RETRYING = "retrying"

@@ -96,7 +96,7 @@ class EventOut(BaseModel):
 
     id: int
     at: Utc
-    kind: EventKind
+    kind: EventKind | str = Field(description="A newer release may know more kinds.")
     attempt: int | None
     reason: ReasonCode | None
     reason_sentence: ReasonSentence
@@ -161,7 +161,7 @@ def event_out(event: RunEvent) -> EventOut:
     return EventOut(
         id=event.event_id,
         at=event.at,
-        kind=EventKind(event.kind),
+        kind=event.kind,
         attempt=event.attempt,
         reason=event.reason,
         reason_sentence=sentence_of(event.reason),
