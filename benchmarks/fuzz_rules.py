@@ -33,17 +33,22 @@ ZONES = ("UTC", "Europe/Berlin", "Australia/Lord_Howe", "Antarctica/Troll", "Pac
 
 def main() -> int:
     """Fuzz, print, and fail if anything was wrong."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    return main_of(SUBJECTS, str(__doc__))
+
+
+def main_of(subjects: dict[str, tuple[Any, Any]], description: str) -> int:
+    """Fuzz these subjects, each a maker of cases and what is done with one, as the command line says."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", choices=sorted(SUBJECTS))
+    parser.add_argument("--only", choices=sorted(subjects))
     options = parser.parse_args()
-    subjects = [options.only] if options.only else sorted(SUBJECTS)
-    return max(_fuzz(subject, options.cases, random.Random(options.seed)) for subject in subjects)
+    names = [options.only] if options.only else sorted(subjects)
+    return max(_fuzz(name, subjects[name], options.cases, random.Random(options.seed)) for name in names)
 
 
-def _fuzz(subject: str, cases: int, draw: random.Random) -> int:
-    make, run = SUBJECTS[subject]
+def _fuzz(name: str, subject: tuple[Any, Any], cases: int, draw: random.Random) -> int:
+    make, run = subject
     outcomes: Counter[str] = Counter()
     slow: list[tuple[float, Any]] = []
     wrong: list[tuple[str, Any]] = []
@@ -62,7 +67,7 @@ def _fuzz(subject: str, cases: int, draw: random.Random) -> int:
         if outcome.startswith("crash"):
             wrong.append((outcome, case))
     grown = _memory() - memory
-    print(f"{subject}: {cases} cases in {time.monotonic() - start:.0f} s; worst {worst * 1000:.1f} ms; ", end="")
+    print(f"{name}: {cases} cases in {time.monotonic() - start:.0f} s; worst {worst * 1000:.1f} ms; ", end="")
     print(f"{len(slow)} over {LIMIT * 1000:.0f} ms; {len(wrong)} crashes; memory {grown / 1024:+.0f} MiB after warm-up")
     for outcome, count in outcomes.most_common():
         print(f"  {count:>8}  {outcome}")

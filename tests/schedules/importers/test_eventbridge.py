@@ -114,6 +114,7 @@ def test_it_is_skipped_in_a_gap_and_runs_once_in_a_fold_and_the_proof_tells_what
         (schedule("at(2027-11-20T13:00:00Z)"), "import.eventbridge.at"),
         (schedule("at(tomorrow)"), "trigger.instant.syntax"),
         (schedule(State="GONE"), "import.eventbridge.state"),
+        (schedule(State=["ENABLED"]), "import.type"),
         (schedule(FlexibleTimeWindow={"Mode": "FLEXIBLE"}), "import.eventbridge.window"),
         (schedule(StartDate=True), "import.type"),
         (schedule(ScheduleExpressionTimezone="CET/DST"), "trigger.timezone.unknown"),

@@ -120,6 +120,7 @@ def test_a_step_of_days_restricts_as_it_does_there():
         (manifest(timeZone="Mars/Base"), "trigger.timezone.unknown"),
         (manifest(suspend="yes"), "import.type"),
         (manifest(concurrencyPolicy="Never"), "import.kubernetes.concurrency"),
+        (manifest(concurrencyPolicy=["Forbid"]), "import.type"),
         (manifest(startingDeadlineSeconds="1"), "import.type"),
         (manifest("\ud800"), "import.input"),
         (manifest("---"), "import.name"),

@@ -54,7 +54,7 @@ def _entry(origin: str, item: object, options: Options) -> Entry:
     expr = text_at(given, "ScheduleExpression")
     zone = text_at(given, "ScheduleExpressionTimezone", default=options.timezone)
     source, stored = timing_pair(_trigger(expr, given), zone, preset="eventbridge", options=options)
-    state = given.get("State", "ENABLED")
+    state = text_at(given, "State", default="ENABLED")
     if state not in {"ENABLED", "DISABLED"}:
         unknown("eventbridge.state", "State", state, "ENABLED or DISABLED")
     target = mapping_of(given.get("Target"), key="Target")

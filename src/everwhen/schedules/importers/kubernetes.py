@@ -87,7 +87,7 @@ def _notes(spec: dict[str, Any], options: Options) -> tuple[str, ...]:
     found: list[str] = []
     if spec.get("timeZone") is None:
         found.append(f"no timeZone: the controller's own is taken to be {options.timezone}")
-    policy = spec.get("concurrencyPolicy", "Allow")
+    policy = text_at(spec, "concurrencyPolicy", default="Allow")
     if policy not in _POLICIES:
         unknown("kubernetes.concurrency", "concurrencyPolicy", policy, ", ".join(_POLICIES))
     if policy != "Allow":
