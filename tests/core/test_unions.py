@@ -226,6 +226,20 @@ def test_an_exclusion_of_everything_ends_with_an_error_and_not_with_the_calendar
     assert caught.value.code == "trigger.except.work"
 
 
+def test_a_long_weekend_of_minutes_is_passed_over():
+    closed = Cron("* * * * sat,sun")
+    timing = Timing(AnyOf(triggers=(Cron("* * * * *"),), exceptions=(closed,)))
+    assert next_after(timing, utc(2027, 1, 1, 23, 59)) == utc(2027, 1, 4)
+
+
+def test_an_exception_that_fires_far_more_often_is_leapt_over():
+    dense = AnyOf(triggers=(Rrule("FREQ=SECONDLY;UNTIL=20270601T000000Z", datetime(2027, 1, 1)),))
+    timing = Timing(AnyOf(triggers=(Cron("30 9 * * *"),), exceptions=(dense,)))
+    assert next_after(timing, utc(2027, 1, 1)) == utc(2027, 6, 1, 9, 30)
+    with pytest.raises(TriggerError, match="denser"):
+        next_after(Timing(AnyOf(triggers=(Cron("30 9 * * *"),), exceptions=(Every("PT1S"),))), utc(2027, 1, 1))
+
+
 def test_an_exclusion_that_leaves_nothing_of_a_finite_trigger_is_never():
     moment = At(utc(2027, 1, 1))
     assert next_after(Timing(AnyOf(triggers=(moment,), exceptions=(moment,))), utc(2020, 1, 1)) is None

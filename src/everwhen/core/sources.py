@@ -8,8 +8,8 @@ sources keeps that, so an instant stays an identity:
 * `Except`: a fire at an instant at which the exclusion fires too becomes a skip that says so.
 * `Between`: nothing before a first and after a last instant; both count.
 
-Looking for the next fire past excluded ones is bounded: after `MOST_EXCLUDED` in a row, or `FEW_EXCLUDED` that take
-decades, it gives up with an error.
+Looking for the next fire past excluded ones is bounded: after `MOST_EXCLUDED` in a row, `FEW_EXCLUDED` that take
+decades, or `MOST_LEAPS` for which the exclusion had to be searched anew, it gives up with an error.
 """
 
 from bisect import bisect_right
@@ -24,12 +24,15 @@ from everwhen.core.errors import TriggerError
 from everwhen.core.walk import MISSING_LIMIT, Event
 from everwhen.core.zones import add
 
-MOST_EXCLUDED: Final = 3_000
+MOST_EXCLUDED: Final = 4_000
 FEW_EXCLUDED: Final = 100
+MOST_LEAPS: Final = 2_000
 MOST_COUNTED: Final = 1_000
 
 _LONG: Final = timedelta(days=20 * 365)
 _TICK: Final = timedelta(microseconds=1)
+_STEPS: Final = 4
+"""How many fires of an exclusion are passed over one by one: a search from the start costs as much as several."""
 
 
 class Source(Protocol):
@@ -114,14 +117,12 @@ class Except(NamedTuple):
 
     def next_fire(self, after: datetime) -> datetime | None:
         """See `Source`; raises TriggerError when too many in a row are excluded."""
-        barred = self.excluded.next_fire(after)
-        begin = after
+        barrier = _Barrier(self.excluded, after)
         for number, fire in enumerate(self.base.fires(after)):
-            if number >= MOST_EXCLUDED or (number >= FEW_EXCLUDED and fire - begin > _LONG):
+            too_long = number >= FEW_EXCLUDED and fire - after > _LONG
+            if too_long or number >= MOST_EXCLUDED or barrier.leaps >= MOST_LEAPS:
                 raise _too_much_excluded()
-            if barred is not None and barred < fire:
-                barred = self.excluded.next_fire(fire - _TICK)
-            if barred != fire:
+            if not barrier.holds(fire):
                 return fire
         return None
 
@@ -133,12 +134,33 @@ class Except(NamedTuple):
 
     def events(self, after: datetime) -> Iterator[Event]:
         """See `Source`."""
-        barred = self.excluded.next_fire(after)
+        barrier = _Barrier(self.excluded, after)
         for event in self.base.events(after):
-            if barred is not None and barred < event.at:
-                barred = self.excluded.next_fire(event.at - _TICK)
-            is_barred = event.fires and barred == event.at
+            is_barred = event.fires and barrier.holds(event.at)
             yield Event(event.at, False, event.missing, excluded=True) if is_barred else event
+
+
+class _Barrier:
+    """An exclusion, followed alongside a base: step by step while it keeps pace, by leaps once it is far denser."""
+
+    def __init__(self, excluded: Source, after: datetime) -> None:
+        self._excluded = excluded
+        self._fires: Iterator[datetime] | None = excluded.fires(after)
+        self._at = next(self._fires, None)
+        self.leaps = 0
+
+    def holds(self, instant: datetime) -> bool:
+        """Say whether the exclusion fires at an instant; each is later than the one before."""
+        if self._fires is not None:
+            for _ in range(_STEPS):
+                if self._at is None or self._at >= instant:
+                    return self._at == instant
+                self._at = next(self._fires, None)
+        if self._at is not None and self._at < instant:
+            self.leaps += 1
+            self._fires = None
+            self._at = self._excluded.next_fire(instant - _TICK)
+        return self._at == instant
 
 
 class Between(NamedTuple):
@@ -206,7 +228,8 @@ def nth_fire(source: Source, n: int, *, first: datetime) -> datetime | None:
 def _too_much_excluded() -> TriggerError:
     return TriggerError(
         "trigger.except.work",
-        f"{MOST_EXCLUDED} instants in a row are excluded, or {FEW_EXCLUDED} over decades; restrict the trigger itself",
+        f"{MOST_EXCLUDED} instants in a row are excluded, {FEW_EXCLUDED} over decades, or {MOST_LEAPS} by a far denser "
+        "exception; restrict the trigger itself",
         field="except",
     )
 
