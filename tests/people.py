@@ -8,29 +8,14 @@ import httpx2
 from fastapi import FastAPI
 
 from everwhen import clock
-from everwhen.calendars.api import router as calendars_router
-from everwhen.explaining.api import router as explaining_router
+from everwhen.app import FEATURES
 from everwhen.http.app import create_app
 from everwhen.http.auth import Authenticator, Role, mint_token
 from everwhen.http.plane import ControlPlane, OnReady
 from everwhen.postgres.pool import Database
-from everwhen.runs.api import router as runs_router
-from everwhen.schedules.ahead_api import router as ahead_router
-from everwhen.schedules.api import router as schedules_router
-from everwhen.tasks.api import router as tasks_router
-from everwhen.tenants.api import router as tenants_router
 from everwhen.tenants.service import find_tenant
 
 SECRET = "a-secret-of-tests-that-is-long-enough-for-sha256"
-ROUTERS = (
-    tenants_router,
-    tasks_router,
-    calendars_router,
-    schedules_router,
-    ahead_router,
-    runs_router,
-    explaining_router,
-)
 
 
 def token_of(
@@ -57,7 +42,7 @@ def app_on(database: Database, *, on_ready: OnReady | None = None, body_bytes_ma
         on_ready=on_ready,
         body_bytes_max=body_bytes_max,
     )
-    return create_app(plane, routers=ROUTERS)
+    return create_app(plane, routers=[feature.router for feature in FEATURES])
 
 
 def client_of(app: FastAPI, token: str | None = None) -> httpx2.AsyncClient:

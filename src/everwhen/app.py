@@ -42,7 +42,7 @@ from everwhen.postgres.wakeups import Wakeups, notify, queue_topic
 from everwhen.roles import Loop, Role
 from everwhen.runs import api as runs_api
 from everwhen.runs.ends import OnEnded, follow_with
-from everwhen.schedules import ahead_api
+from everwhen.schedules import ahead_api, tz_api
 from everwhen.schedules import api as schedules_api
 from everwhen.schedules.scheduler import Scheduler
 from everwhen.tasks import api as tasks_api
@@ -54,6 +54,18 @@ SHUTDOWN_SECONDS: Final = 3
 
 KEEP_ALIVE_SECONDS: Final = 75
 """Longer than a client keeps an idle connection, so that a request never meets one that we are closing."""
+
+FEATURES: Final = (
+    tenants_api,
+    tasks_api,
+    calendars_api,
+    schedules_api,
+    ahead_api,
+    tz_api,
+    runs_api,
+    explaining_api,
+)
+"""The control API: each feature's module with its router."""
 
 log = structlog.get_logger("everwhen.app")
 
@@ -118,8 +130,7 @@ def make_app(services: Services) -> FastAPI:
             body_bytes=BODY_FACTOR * settings.body_bytes_max,
         ),
     )
-    features = (tenants_api, tasks_api, calendars_api, schedules_api, ahead_api, runs_api, explaining_api)
-    return create_app(plane, routers=[feature.router for feature in features], extra_routes=worker.routes())
+    return create_app(plane, routers=[feature.router for feature in FEATURES], extra_routes=worker.routes())
 
 
 def make_role(name: RoleName, services: Services) -> Role:

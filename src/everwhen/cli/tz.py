@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 MOST_SHOWN: Final = 10
 PAGE: Final = 200
 LONGEST_LINE: Final = 1 << 20
+LARGEST_ARCHIVE: Final = 750_000
 
 
 @click.group(short_help="Compare releases of the tz database.")
@@ -52,6 +53,54 @@ def diff(  # noqa: PLR0913  # what was asked for
         _show(found, releases, shown=shown)
     else:
         _print_json(found, releases, output=output, shown=shown)
+
+
+@tz.command("show")
+@with_api
+def show(*, api: Api, output: str) -> None:
+    """Say which release the server plans with, and whether every schedule is planned by it."""
+    found = api.call("GET", api.tenant_path("tz"))
+    if output != "table":
+        click.echo(json.dumps({"apiVersion": API_VERSION, "kind": "TzRelease"} | found, indent=2))
+        return
+    click.echo(f"The server plans with {found['release']}.")
+    for each in found["planned_with"]:
+        click.echo(f"  {each['schedules']:>6}  planned with {each['release'] or 'a release that was not recorded'}")
+
+
+@tz.command("review")
+@click.argument("archive", type=click.Path(exists=True, dir_okay=False))
+@click.option("--days", default=730, show_default=True, type=click.IntRange(1, 3_660), help="How far to look ahead.")
+@with_api
+def review(*, api: Api, output: str, archive: str, days: int) -> None:
+    """Ask the server what a release in ARCHIVE would do once it runs on it: a tzdata wheel, or a zip of zone files.
+
+    Unlike `diff` it compares with the server's own release, and calendars count: what they exclude moves nobody.
+    """
+    import base64
+    from pathlib import Path
+
+    data = Path(archive).read_bytes()
+    if len(data) > LARGEST_ARCHIVE:
+        raise click.UsageError(f"{archive} has {len(data)} bytes; at most {LARGEST_ARCHIVE} are sent; use tz diff")
+    body = {"archive": base64.b64encode(data).decode(), "days": days, "after": None}
+    found = api.call("POST", api.tenant_path("tz", "review"), body=body)
+    affected, looked, following = list(found["affected"]), found["looked"], found["following"]
+    while following is not None:
+        more = api.call("POST", api.tenant_path("tz", "review"), body=body | {"after": following})
+        affected += more["affected"]
+        looked, following = looked + more["looked"], more["following"]
+    if output != "table":
+        document = {"apiVersion": API_VERSION, "kind": "TzReview"} | found
+        click.echo(json.dumps(document | {"affected": affected, "looked": looked, "following": None}, indent=2))
+        return
+    click.echo(f"{found['old']} → {found['new']}, {found['start']} to {found['until']}")
+    for each in affected:
+        counts = ", ".join(f"{each[kind]} {kind}" for kind in ("moved", "added", "removed") if each[kind])
+        click.echo(f"\n{each['name']}  {each['timezone']}  {each['error'] or counts}")
+        for move in each["moves"]:
+            click.echo(f"  {move['kind']:<7}  {move['old_local'] or '-'}  →  {move['new_local'] or '-'}")
+    click.echo(f"\n{len(affected)} of {looked} schedules are affected")
 
 
 def _releases(old: str, new: str, *, days: int, after: str | None) -> Releases:

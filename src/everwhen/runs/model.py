@@ -25,6 +25,7 @@ class RunRow:
     due_at: datetime
     planned_at: datetime
     expires_at: datetime | None
+    tz_version: str | None
     input: str
     available_at: datetime | None
     failures: int | None

@@ -134,7 +134,7 @@ select fingerprint, run_id from everwhen.idempotency_keys where tenant_id = %(te
 -- name: get_run
 -- A run's state is where its row is: an end, a lease, or a place in the line.
 select r.run_id, r.schedule_uid, s.name as schedule, r.schedule_revision, r.source, r.task, r.queue, r.priority,
-       r.nominal_at, r.utc_offset_seconds, r.due_at, r.planned_at, r.expires_at, r.input::text as input,
+       r.nominal_at, r.utc_offset_seconds, r.due_at, r.planned_at, r.expires_at, r.tz_version, r.input::text as input,
        w.available_at, coalesce(w.failures, l.failures) as failures,
        l.worker, l.claimed_at, l.lease_until, l.cancel_requested_at,
        e.state as ended_state, e.reason, e.finished_at,
@@ -315,7 +315,7 @@ limit %(limit)s;
 -- name: read_runs
 -- The runs of a page of ids. Joined id by id, so that each look-up prunes to its own partition.
 select r.run_id, r.schedule_uid, s.name as schedule, r.schedule_revision, r.source, r.task, r.queue, r.priority,
-       r.nominal_at, r.utc_offset_seconds, r.due_at, r.planned_at, r.expires_at, r.input::text as input,
+       r.nominal_at, r.utc_offset_seconds, r.due_at, r.planned_at, r.expires_at, r.tz_version, r.input::text as input,
        w.available_at, coalesce(w.failures, l.failures) as failures,
        l.worker, l.claimed_at, l.lease_until, l.cancel_requested_at,
        e.state as ended_state, e.reason, e.finished_at,

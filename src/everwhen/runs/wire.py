@@ -67,6 +67,7 @@ class RunOut(BaseModel):
     planned_at: Utc
     available_at: Utc | None = Field(description="When a worker may take it, while it is in the line.")
     expires_at: Utc | None = Field(description="Its start deadline.")
+    tz_version: str | None = Field(description="The release of the tz database that its instant was planned with.")
     claimed_at: Utc | None = Field(description="When the present attempt began, while there is one.")
     worker: str | None
     lease_until: Utc | None
@@ -130,6 +131,7 @@ def run_out(view: RunView) -> RunOut:
         planned_at=row.planned_at,
         available_at=row.available_at,
         expires_at=row.expires_at,
+        tz_version=row.tz_version,
         claimed_at=row.claimed_at,
         worker=row.worker,
         lease_until=row.lease_until,

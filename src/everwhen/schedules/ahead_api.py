@@ -170,7 +170,7 @@ async def try_change(access: Access, *, name: str, body: ScheduleChange, days: i
         removed=comparison.count(MoveKind.REMOVED),
         moved=comparison.count(MoveKind.MOVED),
         unchanged=comparison.unchanged,
-        moves=[_move(move) for move in comparison.moves[:MOST_MOVES]],
+        moves=[move_out(move) for move in comparison.moves[:MOST_MOVES]],
         withdrawn=list(tried.withdrawn),
     )
 
@@ -201,7 +201,8 @@ def _peak(found: Forecast) -> PeakOut:
     return PeakOut(at=at, due=due)
 
 
-def _move(move: Move) -> MoveOut:
+def move_out(move: Move) -> MoveOut:
+    """Return a move as the wire has it."""
     return MoveOut(
         kind=move.kind,
         old_at=move.before and move.before.astimezone(UTC),

@@ -132,7 +132,7 @@ async def preview(  # what a timing is and who asks
 
 async def look(db: Database, *, tenant_id: UUID | None, start: datetime | None, minutes: int) -> Looked:
     """Forecast one tenant, or all of them, from the minute of `start` or of now."""
-    now, rows, whole = await _read(db, tenant_id, most=MOST_SCHEDULES)
+    now, rows, whole = await read_active(db, tenant_id, most=MOST_SCHEDULES)
     items, unreadable = await asyncio.to_thread(_items, rows)
     found = await asyncio.to_thread(forecast, items, start=_whole_minute(start or now), minutes=minutes)
     return Looked(forecast=found, whole=whole, unreadable=unreadable)
@@ -140,7 +140,7 @@ async def look(db: Database, *, tenant_id: UUID | None, start: datetime | None, 
 
 async def try_smoothing(db: Database, *, tenant_id: UUID, start: datetime | None, minutes: int) -> Smoothed:
     """Find offsets for the tenant's schedules that may be smoothed; change nothing."""
-    now, rows, _ = await _read(db, tenant_id, most=MOST_SCHEDULES)
+    now, rows, _ = await read_active(db, tenant_id, most=MOST_SCHEDULES)
     items, _ = await asyncio.to_thread(_items, rows)
     found = await asyncio.to_thread(smooth, items, start=_whole_minute(start or now), minutes=minutes)
     present = {item.uid: item for item in items}
@@ -166,7 +166,7 @@ async def apply_smoothing(db: Database, smoothed: Smoothed, *, tenant_id: UUID, 
 
 async def find_neighbours(db: Database, *, tenant_id: UUID, instants: Sequence[datetime]) -> Neighbours:
     """Count, for each instant, the tenant's active schedules that fire within its minute."""
-    _, rows, whole = await _read(db, tenant_id, most=MOST_NEIGHBOURS)
+    _, rows, whole = await read_active(db, tenant_id, most=MOST_NEIGHBOURS)
     items, _ = await asyncio.to_thread(_items, rows)
     return Neighbours(at=await asyncio.to_thread(_count_neighbours, items, instants), whole=whole)
 
@@ -199,7 +199,10 @@ def _keep_nothing(done: Changed, now: datetime) -> NoReturn:
     raise _NothingKept(done, now)
 
 
-async def _read(db: Database, tenant_id: UUID | None, *, most: int) -> tuple[datetime, list[_Bound], bool]:
+async def read_active(
+    db: Database, tenant_id: UUID | None, *, most: int
+) -> tuple[datetime, list[tuple[ForecastRow, Book]], bool]:
+    """Return now, up to `most` active schedules by uid with their calendars, and whether these are all."""
     found: list[_Bound] = []
     async with db.system() if tenant_id is None else db.tenant(tenant_id) as conn:
         position, last = (_NIL if tenant_id is None else tenant_id, _NIL), tenant_id or _LAST

@@ -183,6 +183,14 @@ class Stamp:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedWith:
+    """How many schedules were planned with a release of the tz database; None: before releases were recorded."""
+
+    tz_version: str | None
+    schedules: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ForecastRow:
     """What a forecast reads of a schedule."""
 

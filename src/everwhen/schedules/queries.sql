@@ -120,6 +120,14 @@ where (tenant_id, schedule_uid) > (%(after_tenant_id)s, %(after_uid)s)
 order by tenant_id, schedule_uid
 limit %(limit)s;
 
+-- name: count_releases
+-- With which releases of the tz database a tenant's schedules were planned: whether a new one has been taken into use.
+select tz_version, count(*) as schedules
+from everwhen.watermarks
+where tenant_id = %(tenant_id)s
+group by tz_version
+order by tz_version nulls first;
+
 -- name: lock_for_rezoning
 -- In the order of the key, like every batch that waits for locks; both rows at once, as a change of the schedule takes
 -- them, or the two could wait for each other.

@@ -13,6 +13,7 @@ from everwhen.schedules.model import (
     CursorRow,
     DueSchedule,
     ForecastRow,
+    PlannedWith,
     Revision,
     RezonedRow,
     ScheduleRow,
@@ -223,6 +224,11 @@ async def page_watermarks(conn: Conn, *, after_tenant_id: UUID, after_uid: UUID,
     """Return one page of all watermarks, by key."""
     params = {"after_tenant_id": after_tenant_id, "after_uid": after_uid, "limit": limit}
     return await fetch_all(conn, _SQL["page_watermarks"], params, Stamp)
+
+
+async def count_releases(conn: Conn, *, tenant_id: UUID) -> list[PlannedWith]:
+    """Count a tenant's schedules by the release that they were planned with."""
+    return await fetch_all(conn, _SQL["count_releases"], {"tenant_id": tenant_id}, PlannedWith)
 
 
 async def lock_for_rezoning(conn: Conn, *, tenant_ids: Sequence[UUID], uids: Sequence[UUID]) -> list[RezonedRow]:

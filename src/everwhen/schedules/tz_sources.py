@@ -5,8 +5,10 @@ package in it, and a wheel or zip of that package. Names are looked up in a list
 a path.
 """
 
+import io
 import re
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -21,6 +23,9 @@ _RELEASE: Final = re.compile(r"20\d\d[a-z]{1,2}")
 _VERSION_LINE: Final = re.compile(r"#\s*version\s+(\S+)|IANA_VERSION\s*=\s*[\"']([^\"']+)[\"']|(20\d\d[a-z]{1,2})")
 _LARGEST_FILE: Final = 1 << 20
 
+MOST_FILES: Final = 5_000
+"""The most files of an archive; a release has about a thousand."""
+
 
 def open_source(where: str) -> ZoneSource:
     """Return the release that a path holds, or the installed one for `installed` or its version, such as `2026f`.
@@ -33,11 +38,38 @@ def open_source(where: str) -> ZoneSource:
     if path.is_dir():
         return _source(where, [file.relative_to(path).as_posix() for file in path.rglob("*")], _reader(path))
     if path.is_file() and zipfile.is_zipfile(path):
-        archive = zipfile.ZipFile(path)
-        return _source(where, archive.namelist(), archive.read)
+        return _archived(where, zipfile.ZipFile(path))
     known = f"the installed release is {installed_zones().version}"
     hint = f"this release is not installed ({known})" if _RELEASE.fullmatch(where) else "there is no such folder or zip"
     raise InvalidInput(f"{where}: {hint}; give a folder of zone files, a tzdata wheel, or `installed`.")
+
+
+def read_archive(data: bytes) -> ZoneSource:
+    """Return the release that the bytes of a tzdata wheel, or of a zip of zone files, hold; raise InvalidInput."""
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(data))
+    except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError):
+        raise InvalidInput("The archive is no wheel and no zip.") from None
+    return _archived("the archive", archive)
+
+
+def _archived(where: str, archive: zipfile.ZipFile) -> ZoneSource:
+    names = archive.namelist()
+    if len(names) > MOST_FILES:
+        raise InvalidInput(
+            f"{where}: it has {len(names)} files; a release of the tz database has at most {MOST_FILES}."
+        )
+
+    def read(name: str) -> bytes:
+        # What is larger than a zone file can be is not unpacked, whatever it would grow to.
+        if archive.getinfo(name).file_size > _LARGEST_FILE:
+            return b""
+        try:
+            return archive.read(name)
+        except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError):
+            return b""
+
+    return _source(where, names, read)
 
 
 def _reader(folder: Path) -> Callable[[str], bytes]:
