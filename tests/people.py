@@ -16,6 +16,7 @@ from everwhen.postgres.pool import Database
 from everwhen.tenants.service import find_tenant
 
 SECRET = "a-secret-of-tests-that-is-long-enough-for-sha256"
+ROUTERS = tuple(feature.router for feature in FEATURES)
 
 
 def token_of(
@@ -42,7 +43,7 @@ def app_on(database: Database, *, on_ready: OnReady | None = None, body_bytes_ma
         on_ready=on_ready,
         body_bytes_max=body_bytes_max,
     )
-    return create_app(plane, routers=[feature.router for feature in FEATURES])
+    return create_app(plane, routers=ROUTERS)
 
 
 def client_of(app: FastAPI, token: str | None = None) -> httpx2.AsyncClient:
