@@ -55,6 +55,7 @@ BODIES = {
     "update_schedule": {**DEFINITION, "reason": "why"},
     "preview_timing": {**SCHEDULE, "count": 1},
     "pause_schedule": {"reason": "why"},
+    "review_tz": {"archive": "UEsFBgAAAAAAAAAAAAAAAAAAAAAAAA==", "days": 30, "after": None},
     "resume_schedule": {"reason": "why"},
     "request_run": {"task": "report", "input": {}, "priority": None, "at": None},
     "cancel_run": {"reason": "why"},

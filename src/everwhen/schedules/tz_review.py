@@ -19,6 +19,7 @@ from everwhen.core.compare import Comparison, compare
 from everwhen.core.errors import TriggerError
 from everwhen.core.triggers import Timing, bind
 from everwhen.core.zones import ZoneSource, add, installed_zones
+from everwhen.errors import InvalidInput
 from everwhen.postgres.pool import Database
 from everwhen.schedules import store
 from everwhen.schedules.looking_ahead import MOST_SCHEDULES, read_active
@@ -57,7 +58,10 @@ async def review_release(
     db: Database, *, tenant_id: UUID, archive: bytes, horizon: timedelta, after: UUID | None = None
 ) -> Review:
     """Compare the tenant's active schedules, those after a uid; raise InvalidInput for an archive without zones."""
-    new = await asyncio.to_thread(read_archive, archive)
+    try:
+        new = await asyncio.to_thread(read_archive, archive)
+    except InvalidInput as error:
+        raise InvalidInput.at("/archive", error.detail, code="tz.archive") from None
     now, rows, whole = await read_active(db, tenant_id, most=MOST_SCHEDULES)
     releases = Releases(old=installed_zones(), new=new, after=now, until=add(now, horizon))
     rest = [(row, book) for row, book in rows if after is None or row.uid > after]
