@@ -1,6 +1,9 @@
 """Releases of a tz database made for a test: zones by a rule, in the format that `zic` writes."""
 
+import base64
+import io
 import struct
+import zipfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
@@ -27,3 +30,16 @@ def tzif(rule: str) -> bytes:
 def release(version: str, zones: Mapping[str, str]) -> ZoneSource:
     """A release with these zones, by name, each following its rule."""
     return ZoneSource(version=version, names=zones, read=lambda name: tzif(zones[name]))
+
+
+BERLIN_FILE = "tzdata/zoneinfo/Europe/Berlin"
+
+
+def archive(files: Mapping[str, bytes] | None = None) -> str:
+    """A wheel, in base64, in which Berlin has no summer time; with more files, or others."""
+    held, zones = io.BytesIO(), {BERLIN_FILE: tzif(WITHOUT_SUMMER_TIME)}
+    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as wheel:
+        wheel.writestr("tzdata/__init__.py", 'IANA_VERSION = "2030c"\n')
+        for name, data in (zones | dict(files or {})).items():
+            wheel.writestr(name, data)
+    return base64.b64encode(held.getvalue()).decode()

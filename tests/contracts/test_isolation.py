@@ -26,6 +26,7 @@ from everwhen.tasks import store as tasks_store
 from everwhen.tenants import store as tenants_store
 from tests.factories import make_run, make_schedule, make_task, make_tenant
 from tests.people import app_on, client_of, token_of
+from tests.tzif import archive
 
 STORES = (tenants_store, tasks_store, calendars_store, schedules_store, runs_store)
 CANARY = "canary"
@@ -49,6 +50,8 @@ BODIES = {
     "forecast_tenant": None,
     "draw_forecast": None,
     "smooth_schedules": None,
+    "get_tz": None,
+    "review_tz": {"archive": archive()},
     "list_runs": None,
     "get_run": None,
     "list_events": None,
@@ -70,7 +73,7 @@ BODIES = {
 NAMELESS = {
     "list_calendars", "create_calendar",
     "get_tenant", "list_tasks", "list_schedules", "preview_timing", "list_runs", "create_task", "forecast_tenant",
-    "draw_forecast", "smooth_schedules",
+    "draw_forecast", "smooth_schedules", "get_tz", "review_tz",
 }  # fmt: skip
 # These are about no tenant at all.
 PLATFORM = {"create_tenant", "list_tenants", "forecast_all", "list_reasons", "live", "ready"}
@@ -252,7 +255,8 @@ ALLOWED = {
 }
 NEEDS = {"operate": {"pause_schedule", "resume_schedule", "request_run", "cancel_run"},
          "edit": {"create_calendar", "replace_calendar", "delete_calendar", "create_task", "update_task",
-                  "create_schedule", "update_schedule", "delete_schedule", "smooth_schedules"}}  # fmt: skip
+                  "create_schedule", "update_schedule", "delete_schedule", "smooth_schedules",
+                  "review_tz"}}  # fmt: skip
 
 
 @pytest.mark.parametrize("role", ALLOWED)

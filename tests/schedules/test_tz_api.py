@@ -1,10 +1,7 @@
 """What a release would do, asked of the server: its own release against an archive, calendars included."""
 
 import base64
-import io
 import json
-import zipfile
-from collections.abc import Mapping
 
 import httpx2
 import pytest
@@ -14,21 +11,9 @@ from everwhen.postgres.pool import Database
 from everwhen.schedules import tz_review
 from tests.factories import make_task, make_tenant
 from tests.people import app_on, client_of, token_of
-from tests.tzif import WITHOUT_SUMMER_TIME, tzif
+from tests.tzif import BERLIN_FILE, archive
 
 DAILY = {"trigger": {"kind": "cron", "expr": "0 9 * * *"}, "timezone": "Europe/Berlin", "task": "report"}
-
-
-BERLIN_FILE = "tzdata/zoneinfo/Europe/Berlin"
-
-
-def archive(files: Mapping[str, bytes] | None = None) -> str:
-    held, zones = io.BytesIO(), {BERLIN_FILE: tzif(WITHOUT_SUMMER_TIME)}
-    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as wheel:
-        wheel.writestr("tzdata/__init__.py", 'IANA_VERSION = "2030c"\n')
-        for name, data in (zones | dict(files or {})).items():
-            wheel.writestr(name, data)
-    return base64.b64encode(held.getvalue()).decode()
 
 
 @pytest.fixture
