@@ -33,6 +33,8 @@ from everwhen.dispatch.service import Dispatch
 from everwhen.dispatch.tokens import LeaseTokens
 from everwhen.errors import ConfigurationError
 from everwhen.explaining import api as explaining_api
+from everwhen.explaining.observer import Observer
+from everwhen.explaining.sightings import Sightings
 from everwhen.http.app import create_app
 from everwhen.http.auth import Authenticator
 from everwhen.http.plane import ControlPlane
@@ -150,6 +152,8 @@ def make_role(name: RoleName, services: Services) -> Role:
                 batch=settings.reaper_batch,
                 on_ended=services.on_ended,
             )
+        case "observer":
+            return Observer(database=services.database, observer_id=clock.new_id(clock.process_now()))
         case "api":
             raise ValueError("the API does not tick")
 
@@ -171,6 +175,10 @@ async def serve(
             listening = _listen(settings, any_port=any_port)
             url = f"http://{settings.host}:{listening.getsockname()[1]}"
             _start_api(services, tasks, end_api, listening)
+            sightings = Sightings(
+                database=services.database, lines=services.lines, server_id=clock.new_id(clock.process_now())
+            )
+            tasks.create_task(_run_role(sightings, services, stop))
         for name in settings.roles:
             if name != "api":
                 tasks.create_task(_run_role(make_role(name, services), services, stop))

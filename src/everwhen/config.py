@@ -32,8 +32,8 @@ OTHER_VARIABLES: Final = frozenset({
     "EVERWHEN_URL",
 })  # fmt: skip
 
-RoleName = Literal["api", "scheduler", "reaper"]
-ALL_ROLES: Final[tuple[RoleName, ...]] = ("api", "scheduler", "reaper")
+RoleName = Literal["api", "scheduler", "reaper", "observer"]
+ALL_ROLES: Final[tuple[RoleName, ...]] = ("api", "scheduler", "reaper", "observer")
 
 
 class Settings(BaseSettings):

@@ -226,7 +226,7 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
         Category.RESOURCE,
         _INFO,
         "Runs with a higher priority, or older ones, were ahead of it in the line.",
-        telling="{ahead} runs were ahead of it in the line of queue {queue}.",
+        telling="{due} runs were due in the line of queue {queue}: higher priorities and older ones go first.",
         remedy="Start more workers, or give the run a higher priority.",
     ),
     Reason.QUEUE_PAUSED: _of(

@@ -30,6 +30,9 @@ SETTLE_SECONDS: Final = 0.02
 EARLY_SECONDS: Final = 0.002
 """Wake a little after the due instant: by the database's clock it must have come."""
 
+MOST_REMEMBERED: Final = 10_000
+"""How many lines, at which nobody waits any more, are kept for the next `seen`."""
+
 Key = tuple[UUID | None, tuple[str, ...], tuple[str, ...] | None]
 
 
@@ -56,7 +59,14 @@ class Lines:
         self._dispatch = dispatch
         self._wakeups = wakeups
         self._lines: dict[Key, _Line] = {}
+        self._asked: dict[Key, None] = {}
         self._closing = False
+
+    def seen(self) -> list[Key]:
+        """Return the lines at which claims have waited since the last call, or wait now: (tenant, queues, tasks)."""
+        seen = [*self._asked, *self._lines]
+        self._asked.clear()
+        return seen
 
     def close(self) -> None:
         """Send everybody home with what there is, so that the process can stop."""
@@ -68,6 +78,7 @@ class Lines:
     ) -> Grant | None:
         """Claim, waiting up to `wait_seconds` for the first run; None when the caller is not there any more."""
         if wait_seconds <= 0 or self._closing:
+            self._remember((claim.tenant_id, claim.queues, claim.tasks))
             return await self._dispatch.claim(claim)
         deadline = asyncio.get_running_loop().time() + wait_seconds
         with self._line(claim) as line:
@@ -126,6 +137,11 @@ class Lines:
             if line.claims == 0:
                 del self._lines[key]
                 line.waiter.close()
+                self._remember(key)
+
+    def _remember(self, key: Key) -> None:
+        if len(self._asked) < MOST_REMEMBERED:
+            self._asked[key] = None
 
 
 async def _has_turn(line: _Line, deadline: float) -> bool:

@@ -186,8 +186,11 @@ with gone as (
          is_followed
   from closed where available_at is not null
 ), logged as (
-  insert into everwhen.events (tenant_id, run_id, at, kind, attempt, reason)
-  select tenant_id, run_id, %(now)s, kind, attempt, reason from closed
+  -- When the back-off ends is nowhere else, once the next attempt has begun: an explanation needs it.
+  insert into everwhen.events (tenant_id, run_id, at, kind, attempt, reason, detail)
+  select tenant_id, run_id, %(now)s, kind, attempt, reason,
+         case when available_at > %(now)s then jsonb_build_object('available_at', available_at) end
+  from closed
 )
 select tenant_id, run_id, case when is_followed and available_at is null then state end as followed_end, reason
 from closed;

@@ -178,6 +178,26 @@ WITH (fillfactor='50');
 
 ALTER TABLE ONLY everwhen.leases FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE everwhen.line_states (
+    tenant_id uuid NOT NULL,
+    queue text NOT NULL,
+    task text NOT NULL,
+    reason text NOT NULL,
+    opened_at timestamp with time zone NOT NULL,
+    since timestamp with time zone NOT NULL,
+    until timestamp with time zone,
+    facts jsonb NOT NULL
+);
+
+ALTER TABLE ONLY everwhen.line_states FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.observations (
+    observer_id uuid NOT NULL,
+    since timestamp with time zone NOT NULL,
+    until timestamp with time zone NOT NULL
+)
+WITH (fillfactor='50');
+
 CREATE TABLE everwhen.run_ends (
     tenant_id uuid NOT NULL,
     run_id uuid NOT NULL,
@@ -253,6 +273,18 @@ CREATE TABLE everwhen.schedules (
 );
 
 ALTER TABLE ONLY everwhen.schedules FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.sightings (
+    tenant_id uuid NOT NULL,
+    queue text NOT NULL,
+    server_id uuid NOT NULL,
+    tasks text[],
+    last_seen_at timestamp with time zone NOT NULL,
+    CONSTRAINT sightings_queue_check CHECK (((length(queue) >= 1) AND (length(queue) <= 200)))
+)
+WITH (fillfactor='50');
+
+ALTER TABLE ONLY everwhen.sightings FORCE ROW LEVEL SECURITY;
 
 CREATE TABLE everwhen.spans (
     tenant_id uuid NOT NULL,
@@ -356,6 +388,12 @@ ALTER TABLE ONLY everwhen.lanes
 ALTER TABLE ONLY everwhen.leases
     ADD CONSTRAINT leases_pkey PRIMARY KEY (tenant_id, run_id);
 
+ALTER TABLE ONLY everwhen.line_states
+    ADD CONSTRAINT line_states_pkey PRIMARY KEY (tenant_id, queue, task, reason, opened_at);
+
+ALTER TABLE ONLY everwhen.observations
+    ADD CONSTRAINT observations_pkey PRIMARY KEY (observer_id, since);
+
 ALTER TABLE ONLY everwhen.run_ends
     ADD CONSTRAINT run_ends_pkey PRIMARY KEY (tenant_id, run_id);
 
@@ -367,6 +405,9 @@ ALTER TABLE ONLY everwhen.schedule_revisions
 
 ALTER TABLE ONLY everwhen.schedules
     ADD CONSTRAINT schedules_pkey PRIMARY KEY (tenant_id, uid);
+
+ALTER TABLE ONLY everwhen.sightings
+    ADD CONSTRAINT sightings_pkey PRIMARY KEY (tenant_id, queue, server_id);
 
 ALTER TABLE ONLY everwhen.spans
     ADD CONSTRAINT spans_pkey PRIMARY KEY (tenant_id, schedule_uid, first_at);
@@ -392,11 +433,17 @@ CREATE INDEX lanes_queue ON everwhen.lanes USING btree (queue, virtual_time);
 
 CREATE INDEX leases_lane ON everwhen.leases USING btree (tenant_id, queue) WHERE (lease_token > 0);
 
+CREATE UNIQUE INDEX line_states_open ON everwhen.line_states USING btree (tenant_id, queue, task, reason) WHERE (until IS NULL);
+
+CREATE INDEX observations_until ON everwhen.observations USING btree (until);
+
 CREATE INDEX run_ends_unwell ON ONLY everwhen.run_ends USING btree (tenant_id, state, run_id) WHERE (state <> 'succeeded'::text);
 
 CREATE INDEX runs_schedule ON ONLY everwhen.runs USING btree (tenant_id, schedule_uid, run_id) WHERE (schedule_uid IS NOT NULL);
 
 CREATE UNIQUE INDEX schedules_name ON everwhen.schedules USING btree (tenant_id, name) WHERE (state <> 'deleted'::text);
+
+CREATE INDEX sightings_age ON everwhen.sightings USING btree (last_seen_at);
 
 CREATE INDEX waiting_expiry ON everwhen.waiting USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 
@@ -458,6 +505,8 @@ CREATE POLICY all_tenants ON everwhen.lanes TO everwhen_system USING (true) WITH
 
 CREATE POLICY all_tenants ON everwhen.leases TO everwhen_system USING (true) WITH CHECK (true);
 
+CREATE POLICY all_tenants ON everwhen.line_states TO everwhen_system USING (true) WITH CHECK (true);
+
 CREATE POLICY all_tenants ON everwhen.run_ends TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.runs TO everwhen_system USING (true) WITH CHECK (true);
@@ -465,6 +514,8 @@ CREATE POLICY all_tenants ON everwhen.runs TO everwhen_system USING (true) WITH 
 CREATE POLICY all_tenants ON everwhen.schedule_revisions TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.schedules TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.sightings TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.spans TO everwhen_system USING (true) WITH CHECK (true);
 
@@ -494,6 +545,8 @@ ALTER TABLE everwhen.lanes ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.leases ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE everwhen.line_states ENABLE ROW LEVEL SECURITY;
+
 CREATE POLICY own_row ON everwhen.tenants FOR SELECT TO everwhen_tenant USING ((id = everwhen.current_tenant()));
 
 CREATE POLICY own_rows ON everwhen.attempts TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
@@ -514,6 +567,8 @@ CREATE POLICY own_rows ON everwhen.lanes TO everwhen_tenant USING ((tenant_id = 
 
 CREATE POLICY own_rows ON everwhen.leases TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
 
+CREATE POLICY own_rows ON everwhen.line_states TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
 CREATE POLICY own_rows ON everwhen.run_ends TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
 
 CREATE POLICY own_rows ON everwhen.runs TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
@@ -521,6 +576,8 @@ CREATE POLICY own_rows ON everwhen.runs TO everwhen_tenant USING ((tenant_id = e
 CREATE POLICY own_rows ON everwhen.schedule_revisions TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
 
 CREATE POLICY own_rows ON everwhen.schedules TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
+CREATE POLICY own_rows ON everwhen.sightings TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
 
 CREATE POLICY own_rows ON everwhen.spans TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
 
@@ -537,6 +594,8 @@ ALTER TABLE everwhen.runs ENABLE ROW LEVEL SECURITY;
 ALTER TABLE everwhen.schedule_revisions ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.schedules ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.sightings ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.spans ENABLE ROW LEVEL SECURITY;
 
@@ -596,6 +655,12 @@ GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.lanes TO everwhen_system;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.leases TO everwhen_tenant;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.leases TO everwhen_system;
 
+GRANT SELECT ON TABLE everwhen.line_states TO everwhen_tenant;
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.line_states TO everwhen_system;
+
+GRANT SELECT ON TABLE everwhen.observations TO everwhen_tenant;
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.observations TO everwhen_system;
+
 GRANT SELECT,INSERT ON TABLE everwhen.run_ends TO everwhen_tenant;
 GRANT SELECT,INSERT ON TABLE everwhen.run_ends TO everwhen_system;
 
@@ -607,6 +672,9 @@ GRANT SELECT,INSERT ON TABLE everwhen.schedule_revisions TO everwhen_system;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.schedules TO everwhen_tenant;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.schedules TO everwhen_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.sightings TO everwhen_system;
+GRANT SELECT ON TABLE everwhen.sightings TO everwhen_tenant;
 
 GRANT SELECT,INSERT ON TABLE everwhen.spans TO everwhen_tenant;
 GRANT SELECT,INSERT ON TABLE everwhen.spans TO everwhen_system;

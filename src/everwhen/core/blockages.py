@@ -1,0 +1,111 @@
+"""What blocks a line: from what is seen of it at one moment to the reasons why its due runs are not taken.
+
+A line is one tenant's runs at one queue. It *stands* when its oldest due run has waited for longer than STANDING: below
+that, waiting is the ordinary time from due to claimed, and there is nothing to tell. Several things may block a line at
+once, and each is told, since who removes the first one wants to know of the second.
+
+    limit.queue                  as many in flight as its limit allows; since the last of them was claimed
+    worker.none_registered       nobody has asked for its runs for MEMORY
+    worker.none_live             nobody asks any more; since the last one did
+    worker.slots_full            nobody asks, but workers hold leases: they are busy; since the last one asked
+    worker.no_capability_match   somebody asks, but nobody who knows the task; one for each such task
+    priority.behind              somebody asks and takes, and there is more due than is taken at once
+
+How exact a beginning is: a limit's is the claim that filled the line, a worker's is when it was seen last (written
+every few seconds), the others' is when it was noticed. An end is when it was noticed to be over, but never later than
+when the run was claimed: whoever explains a run cuts it off there.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from everwhen.core.reasons import Reason
+
+STANDING: Final = timedelta(seconds=1)
+"""From when on a line that is not taken from stands."""
+
+LIVE: Final = timedelta(seconds=15)
+"""How long after it was seen last a fleet counts as live: a few times the interval in which sightings are written."""
+
+MEMORY: Final = timedelta(days=30)
+"""How long it is remembered that somebody asked."""
+
+EVERY_TASK: Final = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineFacts:
+    """What is seen of a line. `due` counts its due runs, up to a bound; `is_held` says that a lease of it is alive."""
+
+    oldest_due_at: datetime
+    due: int
+    in_flight: int = 0
+    limit: int | None = None
+    filled_at: datetime | None = None  # when the last of those in flight was claimed
+    is_held: bool = False
+    last_seen_at: datetime | None = None
+    unknown_tasks: Sequence[str] = ()  # tasks of the line that nobody who asks knows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blockage:
+    """One thing that blocks a line, or one task of it (EVERY_TASK: all). `facts` are numbers for its sentence."""
+
+    task: str
+    reason: str
+    since: datetime
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def key(self) -> tuple[str, str, Any]:
+        """What makes it the same one the next time: a limit that was changed is another one."""
+        return self.task, self.reason, self.facts.get("limit")
+
+
+def diagnose(line: LineFacts, *, now: datetime) -> list[Blockage]:
+    """Return everything that blocks the line, in no order of importance; nothing for a line that does not stand."""
+    if line.oldest_due_at > now - STANDING:
+        return []
+    return [*_limit(line, now=now), *_workers(line, now=now)]
+
+
+def _limit(line: LineFacts, *, now: datetime) -> Iterable[Blockage]:
+    if line.limit is None or line.in_flight < line.limit:
+        return
+    facts = {"in_flight": line.in_flight, "limit": line.limit}
+    since = line.filled_at or line.oldest_due_at
+    yield Blockage(task=EVERY_TASK, reason=Reason.LIMIT_QUEUE, since=min(since, now), facts=facts)
+
+
+def _workers(line: LineFacts, *, now: datetime) -> Iterable[Blockage]:
+    seen = line.last_seen_at
+    if seen is None or seen < now - MEMORY:
+        if not line.is_held:
+            yield Blockage(task=EVERY_TASK, reason=Reason.WORKER_NONE_REGISTERED, since=line.oldest_due_at)
+            return
+        seen = line.filled_at or line.oldest_due_at
+    if seen < now - LIVE:
+        yield _nobody_asks(line, seen)
+        return
+    for task in line.unknown_tasks:
+        yield Blockage(task=task, reason=Reason.WORKER_NO_CAPABILITY_MATCH, since=now, facts={"task": task})
+    if line.due > 1:
+        yield Blockage(task=EVERY_TASK, reason=Reason.PRIORITY_BEHIND, since=now, facts={"due": line.due})
+
+
+def _nobody_asks(line: LineFacts, seen: datetime) -> Blockage:
+    if line.is_held:
+        facts = {"in_flight": line.in_flight}
+        return Blockage(task=EVERY_TASK, reason=Reason.WORKER_SLOTS_FULL, since=seen, facts=facts)
+    facts = {"last_seen": seen.astimezone(UTC).isoformat()}
+    return Blockage(task=EVERY_TASK, reason=Reason.WORKER_NONE_LIVE, since=seen, facts=facts)
+
+
+def changes(known: Iterable[Blockage], found: Iterable[Blockage]) -> tuple[list[Blockage], list[Blockage]]:
+    """Return (what begins, what is over) between what is open in the store and what was found now."""
+    open_now, seen_now = {each.key: each for each in known}, {each.key: each for each in found}
+    begins = [each for key, each in seen_now.items() if key not in open_now]
+    over = [each for key, each in open_now.items() if key not in seen_now]
+    return begins, over

@@ -1,0 +1,121 @@
+-- name: record_sightings
+-- Who has asked this process for runs. Only at lines that there are, so that a made-up queue leaves no trace. What is
+-- known of the tasks is replaced: a fleet that learns or forgets some is seen as it is now.
+insert into everwhen.sightings (tenant_id, queue, server_id, tasks, last_seen_at)
+select s.tenant_id, s.queue, %(server_id)s, (select array_agg(t) from jsonb_array_elements_text(s.tasks::jsonb) t), %(now)s
+from unnest(%(tenant_ids)s::uuid[], %(queues)s::text[], %(tasks)s::text[]) as s (tenant_id, queue, tasks)
+where case when s.tenant_id = '00000000-0000-0000-0000-000000000000'
+           then exists (select from everwhen.lanes l where l.queue = s.queue)
+           else exists (select from everwhen.lanes l where l.tenant_id = s.tenant_id and l.queue = s.queue) end
+order by 1, 2
+on conflict (tenant_id, queue, server_id) do update
+set tasks = excluded.tasks, last_seen_at = excluded.last_seen_at;
+
+-- name: forget_sightings
+-- Who has not asked for so long that nobody counts on it.
+delete from everwhen.sightings
+where ctid = any(array(
+  select ctid from everwhen.sightings where last_seen_at < %(before)s order by last_seen_at limit %(limit)s
+  for update skip locked));
+
+-- name: look_at_lines
+-- The next lines in the order of their key, each with its oldest run that is due since before `standing`: one probe of
+-- the line's key for each priority.
+select l.tenant_id, l.queue, d.oldest_due_at
+from (
+  select l.tenant_id, l.queue
+  from everwhen.lanes l
+  where (l.tenant_id, l.queue) > (%(after_tenant_id)s, %(after_queue)s)
+  order by l.tenant_id, l.queue
+  limit %(limit)s) l
+cross join lateral (
+  select min(w.available_at) as oldest_due_at
+  from generate_series(0, 9) p
+  cross join lateral (
+    select w.available_at
+    from everwhen.waiting w
+    where w.tenant_id = l.tenant_id and w.queue = l.queue and w.priority = p and w.available_at <= %(standing)s
+    order by w.available_at
+    limit 1) w
+  offset 0) d
+order by l.tenant_id, l.queue;
+
+-- name: look_closer
+-- What is seen of lines that stand. Everything is counted up to a bound. The tasks that nobody knows are those of the
+-- line that no fleet which asked lately has among its own.
+select q.tenant_id, q.queue, q.oldest_due_at, d.due, f.in_flight, l.max_in_flight, f.filled_at, f.is_held, s.last_seen_at,
+       coalesce(u.unknown_tasks, '{}') as unknown_tasks
+from unnest(%(tenant_ids)s::uuid[], %(queues)s::text[], %(oldest)s::timestamptz[]) as q (tenant_id, queue, oldest_due_at)
+cross join lateral (
+  select l.max_in_flight from everwhen.lanes l where l.tenant_id = q.tenant_id and l.queue = q.queue offset 0) l
+cross join lateral (
+  select count(*) as due
+  from generate_series(0, 9) p
+  cross join lateral (
+    select from everwhen.waiting w
+    where w.tenant_id = q.tenant_id and w.queue = q.queue and w.priority = p and w.available_at <= %(now)s
+    limit %(most)s) w
+  offset 0) d
+cross join lateral (
+  select count(*) as in_flight, max(o.claimed_at) as filled_at, coalesce(bool_or(o.lease_until > %(now)s), false) as is_held
+  from (
+    select o.claimed_at, o.lease_until
+    from everwhen.leases o
+    where o.tenant_id = q.tenant_id and o.queue = q.queue and o.lease_token > 0 -- the predicate of leases_lane
+    limit %(most)s) o
+  offset 0) f
+cross join lateral (
+  select max(s.last_seen_at) as last_seen_at
+  from everwhen.sightings s
+  where s.tenant_id = any(array[q.tenant_id, '00000000-0000-0000-0000-000000000000'::uuid]) and s.queue = q.queue
+  offset 0) s
+cross join lateral (
+  select array_agg(t.name order by t.name) as unknown_tasks
+  from (
+    select t.name
+    from everwhen.tasks t
+    where t.tenant_id = q.tenant_id and t.queue = q.queue
+      and not exists (
+        select from everwhen.sightings s
+        where s.tenant_id = any(array[q.tenant_id, '00000000-0000-0000-0000-000000000000'::uuid]) and s.queue = q.queue
+          and s.last_seen_at >= %(live)s and (s.tasks is null or t.name = any(s.tasks)))
+    order by t.name
+    limit 100) t
+  offset 0) u
+order by q.tenant_id, q.queue;
+
+-- name: open_states
+-- What is open of the lines from one key (exclusive) to another (inclusive).
+select tenant_id, queue, task, reason, since, facts::text as facts
+from everwhen.line_states
+where until is null
+  and (tenant_id, queue) > (%(after_tenant_id)s, %(after_queue)s) and (tenant_id, queue) <= (%(last_tenant_id)s, %(last_queue)s)
+order by tenant_id, queue, task, reason
+limit %(limit)s;
+
+-- name: close_states
+-- What has ended. Zero rows where another observer has seen it as well.
+update everwhen.line_states s
+set until = greatest(s.since, %(now)s)
+from unnest(%(tenant_ids)s::uuid[], %(queues)s::text[], %(tasks)s::text[], %(reasons)s::text[])
+       as c (tenant_id, queue, task, reason)
+where s.tenant_id = c.tenant_id and s.queue = c.queue and s.task = c.task and s.reason = c.reason and s.until is null;
+
+-- name: insert_states
+-- What has begun; nothing where another observer has noted it already.
+insert into everwhen.line_states (tenant_id, queue, task, reason, opened_at, since, facts)
+select tenant_id, queue, task, reason, %(now)s, least(since, %(now)s), facts::jsonb
+from unnest(%(tenant_ids)s::uuid[], %(queues)s::text[], %(tasks)s::text[], %(reasons)s::text[], %(sinces)s::timestamptz[],
+            %(facts)s::text[]) as b (tenant_id, queue, task, reason, since, facts)
+on conflict do nothing;
+
+-- name: extend_observation
+-- That somebody watched until now. Zero rows: the last look is too long ago, and a new stretch begins.
+update everwhen.observations
+set until = %(now)s
+where observer_id = %(observer_id)s and since = %(since)s and until >= %(unbroken)s;
+
+-- name: begin_observation
+insert into everwhen.observations (observer_id, since, until)
+values (%(observer_id)s, %(now)s, %(now)s)
+on conflict do nothing;
