@@ -64,6 +64,7 @@ async def make_user(database, tenant, trigger, *, roll=Roll.NONE, use=None, time
 async def set_watermarks(database, at):
     async with database.system() as conn:
         await conn.execute("update everwhen.watermarks set decided_until = %s, next_at = %s", (at, at))
+        await conn.execute("update everwhen.schedules set created_at = %s", (at,))
 
 
 async def tick_until(database, start, end, *, step):

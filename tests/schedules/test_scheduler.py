@@ -47,9 +47,10 @@ async def rows(database, query, *parameters):
 
 
 async def wind_back(database, schedule, *, to):
-    """Let the schedule have been decided until then, as if nobody had looked since."""
+    """Let the schedule have been made, and decided until then, as if nobody had looked since."""
     query = "update everwhen.watermarks set decided_until = %s, next_at = %s where schedule_uid = %s returning 1"
     await rows(database, query, to, to, schedule.uid)
+    await rows(database, "update everwhen.schedules set created_at = %s where uid = %s returning 1", to, schedule.uid)
 
 
 async def watermark(database, schedule):
@@ -182,9 +183,14 @@ async def test_both_passes_of_a_repeated_hour_are_told_apart(database, tenant, s
 
 
 async def respec(database, schedule, data):
-    """Put a spec there as a restore, or another version of the server, might leave it."""
-    query = "update everwhen.schedules set spec = %s::jsonb where uid = %s returning 1"
+    """Put a spec there as another version of the server might leave it: as a revision that this one cannot read."""
+    query = "update everwhen.schedules set spec = %s::jsonb, revision = revision + 1 where uid = %s returning 1"
     await rows(database, query, json.dumps(data), schedule.uid)
+    recorded = """
+        insert into everwhen.schedule_revisions
+        select tenant_id, uid, revision, 'updated', task, spec, input, priority, 'tester', null, now()
+        from everwhen.schedules where uid = %s returning 1"""
+    await rows(database, recorded, schedule.uid)
 
 
 async def change_catch_up(database, tenant, catch_up, *, name="nightly"):

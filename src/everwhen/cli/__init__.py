@@ -29,7 +29,7 @@ COMMANDS: Final = {
     "token": "everwhen.cli.token:token",
     "tz": "everwhen.cli.tz:tz",
     "up": "everwhen.cli.up:up",
-    "verify": "everwhen.cli.server:verify",
+    "verify": "everwhen.cli.verify:verify",
     "worker": "everwhen.cli.worker:worker_command",
 }
 

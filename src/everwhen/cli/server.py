@@ -1,8 +1,6 @@
 """Commands that run or look after a server: serve, migrate, verify, db."""
 
-import asyncio
 import os
-import sys
 from collections.abc import Coroutine, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +10,6 @@ import click
 
 if TYPE_CHECKING:
     from everwhen.config import Settings
-    from everwhen.verify.model import Violation
 
 
 class Fatal(click.ClickException):
@@ -56,25 +53,6 @@ def migrate(app_role: str) -> None:
     click.echo("\n".join(applied) if applied else "up to date", err=not applied)
 
 
-@click.command(short_help="Check every promise on the database as it stands.")
-def verify() -> None:
-    """Look for anything that breaks a promise: a run lost or doubled, leases that overlap, a history that disagrees.
-
-    Exit code 0: nothing found; 10: something was, and is listed.
-    """
-    from everwhen.config import load
-
-    with one_line_errors():
-        broken = asyncio.run(_verify(database_url(load())))
-    for promise, violations in broken.items():
-        click.echo(promise)
-        for violation in violations:
-            click.echo(f"  {violation.subject}  {violation.detail}  (tenant {violation.tenant_id})")
-    if broken:
-        sys.exit(10)
-    click.echo("every promise holds", err=True)
-
-
 @click.command(short_help="psql into the embedded server that `everwhen up` runs.")
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Its data directory. [default: ./.everwhen]")
 def db(data_dir: Path | None) -> None:
@@ -86,15 +64,6 @@ def db(data_dir: Path | None) -> None:
         conninfo = attach(data_dir or default_data_dir(Path.cwd()))
     psql = find_bin_dir() / "psql"
     os.execv(psql, [str(psql), conninfo])  # noqa: S606  # the wheel's own program, no shell
-
-
-async def _verify(conninfo: str) -> "dict[str, list[Violation]]":
-    from everwhen.postgres.pool import Database, PoolLimits
-    from everwhen.verify.service import verify as check
-
-    limits = PoolLimits(min_size=1, max_size=1, statement_seconds=600, transaction_seconds=900)
-    async with await Database.open(conninfo, limits=limits) as database:
-        return await check(database)
 
 
 def load_settings(**overrides: object) -> "Settings":

@@ -117,15 +117,202 @@ limit %(limit)s;
 -- name: claims_that_history_does_not_tell
 -- Every attempt was recorded when it was claimed, in the same transaction, and nothing else was.
 select coalesce(a.tenant_id, h.tenant_id) as tenant_id, coalesce(a.run_id, h.run_id)::text as subject,
-       format('%%s attempts, %%s claims in the history', coalesce(a.n, 0), coalesce(h.n, 0)) as detail
+       format('attempt %%s: claimed %%s, by the history %%s', coalesce(a.attempt, h.attempt), coalesce(a.claimed_at::text, 'never'),
+              coalesce(h.at::text, 'never')) as detail
 from (
-  select tenant_id, run_id, count(*) as n
-  from (select tenant_id, run_id from everwhen.attempts union all select tenant_id, run_id from everwhen.leases) opened
-  group by tenant_id, run_id) a
+  select tenant_id, run_id, attempt, claimed_at from everwhen.attempts
+  union all select tenant_id, run_id, attempt, claimed_at from everwhen.leases) a
 full join (
-  select tenant_id, run_id, count(*) as n from everwhen.events where kind = 'claimed' group by tenant_id, run_id) h
-  on h.tenant_id = a.tenant_id and h.run_id = a.run_id
-where coalesce(a.n, 0) <> coalesce(h.n, 0)
+  select tenant_id, run_id, attempt, at from everwhen.events where kind = 'claimed') h
+  on h.tenant_id = a.tenant_id and h.run_id = a.run_id and h.attempt = a.attempt
+where a.claimed_at is distinct from h.at
+limit %(limit)s;
+
+-- name: attempts_that_history_does_not_tell
+-- Every attempt was closed together with the event that says how: both carry the instant of their transaction.
+select a.tenant_id, a.run_id::text as subject,
+       format('attempt %%s was closed at %%s as %%s, which no event says', a.attempt, a.finished_at, a.outcome) as detail
+from everwhen.attempts a
+left join everwhen.events e
+  on e.tenant_id = a.tenant_id and e.run_id = a.run_id and e.attempt = a.attempt and e.at = a.finished_at
+ and e.kind in ('succeeded', 'dead', 'cancelled', 'retrying', 'released')
+where e.run_id is null
+limit %(limit)s;
+
+-- name: ends_that_history_does_not_tell
+-- Every end was written together with the event that says it, with the same instant and the same reason.
+select e.tenant_id, e.run_id::text as subject,
+       format('%%s at %%s for %%s, by its event at %%s for %%s', e.state, e.finished_at, coalesce(e.reason, 'no reason'), h.at,
+              coalesce(h.reason, 'no reason')) as detail
+from everwhen.run_ends e
+join everwhen.events h on h.tenant_id = e.tenant_id and h.run_id = e.run_id and h.kind = e.state
+where h.at <> e.finished_at or h.reason is distinct from e.reason
+limit %(limit)s;
+
+-- name: plans_that_history_does_not_tell
+-- Every run was written together with the event that says so. One that was withdrawn and decided anew has it again.
+select r.tenant_id, r.run_id::text as subject, format('planned at %%s, by its events at %%s', r.planned_at, h.at) as detail
+from everwhen.runs r
+join (
+  select distinct on (tenant_id, run_id) tenant_id, run_id, at
+  from (
+    select tenant_id, run_id, event_id, at, lag(kind) over (partition by tenant_id, run_id order by event_id) as before
+    from everwhen.events where kind <> all(%(quiet)s::text[])) e
+  where before is null or before = 'unplanned'
+  order by tenant_id, run_id, event_id desc) h on h.tenant_id = r.tenant_id and h.run_id = r.run_id
+where h.at <> r.planned_at
+limit %(limit)s;
+
+-- name: failures_that_history_does_not_tell
+-- The failures that a live run carries are those of its attempts.
+select l.tenant_id, l.run_id::text as subject, format('%%s failures, by its attempts %%s', l.failures, coalesce(a.n, 0)) as detail
+from (
+  select tenant_id, run_id, failures from everwhen.waiting
+  union all select tenant_id, run_id, failures from everwhen.leases) l
+left join (
+  select tenant_id, run_id, count(*) as n
+  from everwhen.attempts where outcome in ('failed', 'timed_out', 'lost')
+  group by tenant_id, run_id) a on a.tenant_id = l.tenant_id and a.run_id = l.run_id
+where l.failures <> coalesce(a.n, 0)
+limit %(limit)s;
+
+-- name: impossible_edges
+-- Only decisions of the table of edges follow each other. What follows an end is another promise's.
+select tenant_id, run_id::text as subject, format('%%s after %%s', kind, coalesce(before, 'nothing')) as detail
+from (
+  select tenant_id, run_id, kind, lag(kind) over (partition by tenant_id, run_id order by event_id) as before
+  from everwhen.events
+  where kind <> all(%(quiet)s::text[])) e
+where not (coalesce(before, '') || '>' || kind = any(%(edges)s::text[])) and coalesce(before, '') <> all(%(ends)s::text[])
+limit %(limit)s;
+
+-- name: events_after_the_end
+-- An end is final: nothing moves a run after it.
+select tenant_id, run_id::text as subject, format('%%s after %%s', kind, before) as detail
+from (
+  select tenant_id, run_id, kind, lag(kind) over (partition by tenant_id, run_id order by event_id) as before
+  from everwhen.events
+  where kind <> all(%(quiet)s::text[])) e
+where before = any(%(ends)s::text[])
+limit %(limit)s;
+
+-- name: claims_after_a_cancel
+-- Whoever asked for a cancel and was told that it is noted sees no further attempt.
+select c.tenant_id, c.run_id::text as subject, format('attempt %%s was claimed after the cancel was asked for', c.attempt) as detail
+from everwhen.events c
+join everwhen.events k
+  on k.tenant_id = c.tenant_id and k.run_id = c.run_id and k.kind = 'cancel_requested' and k.event_id < c.event_id
+where c.kind = 'claimed'
+limit %(limit)s;
+
+-- name: attempts_without_a_cause
+-- Another attempt has a cause: the one before failed, was lost, ran out of time, or was given back.
+select a.tenant_id, a.run_id::text as subject, format('attempt %%s follows one that was %%s', a.attempt, b.outcome) as detail
+from (
+  select tenant_id, run_id, attempt from everwhen.attempts
+  union all select tenant_id, run_id, attempt from everwhen.leases) a
+join everwhen.attempts b on b.tenant_id = a.tenant_id and b.run_id = a.run_id and b.attempt = a.attempt - 1
+where b.outcome not in ('failed', 'timed_out', 'lost', 'released')
+limit %(limit)s;
+
+-- name: times_out_of_order
+-- By the database's clock nothing ends before it began.
+select tenant_id, run_id::text as subject, format('attempt %%s ended at %%s, before its claim at %%s', attempt, finished_at, claimed_at) as detail
+from everwhen.attempts
+where finished_at < claimed_at
+limit %(limit)s;
+
+-- name: tokens_used_twice
+-- Fencing: a token stands for one lease of one run, ever.
+select min(tenant_id::text)::uuid as tenant_id, min(run_id::text) as subject,
+       format('token %%s stands for %%s leases', lease_token, count(*)) as detail
+from (
+  select tenant_id, run_id, lease_token from everwhen.attempts
+  union all select tenant_id, run_id, lease_token from everwhen.leases) a
+group by lease_token
+having count(*) > 1
+limit %(limit)s;
+
+-- name: refusals_of_a_held_lease
+-- Only a stale report is refused as one: the lease that it names was closed before, by the order of events.
+select r.tenant_id, r.run_id::text as subject, format('a report under token %%s was refused while it was held', r.token) as detail
+from (
+  select tenant_id, run_id, event_id, (detail ->> 'lease_token')::bigint as token
+  from everwhen.events
+  where kind = 'refused' and reason = 'lease.lost' and detail ->> 'lease_token' ~ '^[0-9]{1,18}$') r
+left join everwhen.leases l on l.tenant_id = r.tenant_id and l.run_id = r.run_id and l.lease_token = r.token
+left join everwhen.attempts a on a.tenant_id = r.tenant_id and a.run_id = r.run_id and a.lease_token = r.token
+left join everwhen.events c
+  on c.tenant_id = a.tenant_id and c.run_id = a.run_id and c.attempt = a.attempt and c.at = a.finished_at
+ and c.kind in ('succeeded', 'dead', 'cancelled', 'retrying', 'released')
+where l.run_id is not null or c.event_id > r.event_id
+limit %(limit)s;
+
+-- name: runs_of_a_pause
+-- A paused schedule intends nothing: no instant of a pause was planned to run, but by a policy after the pause ended.
+select r.tenant_id, r.run_id::text as subject,
+       format('planned to run at %%s by revision %%s, in the pause of revision %%s', r.nominal_at, r.schedule_revision, p.revision) as detail
+from (
+  select p.tenant_id, p.uid, p.revision, p.changed_at, n.revision as next_revision, n.changed_at as next_at
+  from everwhen.schedule_revisions p
+  left join lateral (
+    select n.revision, n.changed_at
+    from everwhen.schedule_revisions n
+    where n.tenant_id = p.tenant_id and n.uid = p.uid and n.revision > p.revision and n.action in ('resumed', 'deleted')
+    order by n.revision limit 1) n on true
+  where p.action = 'paused') p
+join everwhen.runs r on r.tenant_id = p.tenant_id and r.schedule_uid = p.uid and r.source = 'schedule'
+left join everwhen.run_ends e on e.tenant_id = r.tenant_id and e.run_id = r.run_id
+where r.nominal_at > p.changed_at and r.due_at > p.changed_at and (p.next_at is null or r.nominal_at <= p.next_at)
+  and (p.next_revision is null or r.schedule_revision < p.next_revision)
+  and coalesce(e.state, '') not in ('skipped', 'missed', 'coalesced')
+limit %(limit)s;
+
+-- name: instants_answered_twice
+-- An instant has one answer: no span covers another, nor a run of its schedule.
+select s.tenant_id, s.schedule_uid::text as subject, format('the span %%s … %%s covers %%s', s.first_at, s.last_at, o.at) as detail
+from everwhen.spans s
+join (
+  select tenant_id, schedule_uid, nominal_at as at, null::timestamptz as own from everwhen.runs where source = 'schedule'
+  union all select tenant_id, schedule_uid, first_at, first_at from everwhen.spans) o
+  on o.tenant_id = s.tenant_id and o.schedule_uid = s.schedule_uid
+where o.at between s.first_at and s.last_at and o.own is distinct from s.first_at
+limit %(limit)s;
+
+-- name: schedules_that_revisions_do_not_tell
+-- A schedule is its last revision, and its revisions are numbered 1 to n.
+select s.tenant_id, s.uid::text as subject,
+       format('revision %%s with %%s revisions recorded, the last numbered %%s', s.revision, r.n, r.last) as detail
+from everwhen.schedules s
+join (
+  select tenant_id, uid, count(*) as n, max(revision) as last
+  from everwhen.schedule_revisions group by tenant_id, uid) r on r.tenant_id = s.tenant_id and r.uid = s.uid
+left join everwhen.schedule_revisions l on l.tenant_id = s.tenant_id and l.uid = s.uid and l.revision = s.revision
+where r.n <> s.revision or r.last <> s.revision
+   or (l.task, l.spec, l.input, l.priority) is distinct from (s.task, s.spec, s.input, s.priority)
+limit %(limit)s;
+
+-- name: leases_nobody_reaped
+-- A lease that ran out leads to another attempt or to an end, soon.
+select tenant_id, run_id::text as subject, format('attempt %%s ran out at %%s', attempt, lease_until) as detail
+from everwhen.leases
+where lease_until < %(before)s
+limit %(limit)s;
+
+-- name: late_runs_nobody_expired
+-- A run past its start deadline ends, soon.
+select tenant_id, run_id::text as subject, format('was to be started by %%s', expires_at) as detail
+from everwhen.waiting
+where expires_at < %(before)s
+limit %(limit)s;
+
+-- name: live_runs
+-- After quiescence every run has ended, or becomes due in the future.
+select tenant_id, run_id::text as subject, what as detail
+from (
+  select tenant_id, run_id, format('has been due since %%s', available_at) as what
+  from everwhen.waiting where available_at <= %(now)s
+  union all select tenant_id, run_id, format('attempt %%s is under way', attempt) from everwhen.leases) l
 limit %(limit)s;
 
 -- name: orphans
@@ -137,6 +324,7 @@ from (
   union all select tenant_id, run_id, 'an end' from everwhen.run_ends
   union all select tenant_id, run_id, 'a lease' from everwhen.leases
   union all select tenant_id, run_id, 'a place in the line' from everwhen.waiting
+  union all select tenant_id, run_id, 'an idempotency key' from everwhen.idempotency_keys
   union all select e.tenant_id, e.run_id, 'an event' from everwhen.events e
   where not exists (select from everwhen.events u
                     where u.tenant_id = e.tenant_id and u.run_id = e.run_id and u.kind = 'unplanned')) o
@@ -152,3 +340,50 @@ from everwhen.runs r
 join everwhen.watermarks w on w.tenant_id = r.tenant_id and w.schedule_uid = r.schedule_uid
 where r.source = 'schedule' and least(r.nominal_at, r.due_at) > w.decided_until
 limit %(limit)s;
+
+-- name: newest_instant
+-- When the data were last written, as far as the history tells: what stands for now in a copy.
+select greatest((select max(at) from everwhen.events), (select max(recorded_at) from everwhen.spans),
+                (select max(changed_at) from everwhen.schedule_revisions)) as at;
+
+-- name: sample_schedules
+-- Some schedules, drawn by a seed, or all of them.
+select s.tenant_id, s.uid, s.name, s.state, s.spec::text as spec
+from everwhen.schedules s
+order by md5(s.uid::text || %(seed)s)
+limit %(sample)s;
+
+-- name: read_answers
+-- What became of a schedule's instants after `since`, in one snapshot. The id of a run is made of an instant at or after
+-- the nominal one, so that one range of ids holds them.
+select greatest(s.created_at, calendar.changed_at + interval '3 hours') as since, w.decided_until, w.tz_version,
+       calendar.is_settled,
+       coalesce(r.nominals, '{}') as run_nominals, coalesce(r.dues, '{}') as run_dues, coalesce(r.releases, '{}') as run_releases,
+       coalesce(p.firsts, '{}') as span_firsts, coalesce(p.lasts, '{}') as span_lasts, coalesce(p.counts, '{}') as span_counts,
+       coalesce(v.ats, '{}') as revision_ats, coalesce(v.specs, '{}') as revision_specs
+from everwhen.schedules s
+join everwhen.watermarks w on w.tenant_id = s.tenant_id and w.schedule_uid = s.uid
+cross join lateral (
+  select max(c.changed_at) as changed_at, not exists (
+           select from everwhen.calendar_changes m
+           join everwhen.calendar_users u on u.tenant_id = m.tenant_id and u.calendar = m.calendar
+           where u.tenant_id = s.tenant_id and u.schedule_uid = s.uid) as is_settled
+  from everwhen.calendar_users u
+  join everwhen.calendar_versions c on c.tenant_id = u.tenant_id and c.calendar = u.calendar
+  where u.tenant_id = s.tenant_id and u.schedule_uid = s.uid) calendar
+cross join lateral (
+  select array_agg(r.nominal_at order by r.nominal_at) as nominals, array_agg(r.due_at order by r.nominal_at) as dues,
+         array_agg(r.tz_version order by r.nominal_at) as releases
+  from everwhen.runs r
+  where r.tenant_id = s.tenant_id and r.schedule_uid = s.uid and r.source = 'schedule'
+    and r.run_id >= everwhen.first_run_id(%(after)s) and r.nominal_at > %(after)s) r
+cross join lateral (
+  select array_agg(p.first_at order by p.first_at) as firsts, array_agg(p.last_at order by p.first_at) as lasts,
+         array_agg(p.instants order by p.first_at) as counts
+  from everwhen.spans p
+  where p.tenant_id = s.tenant_id and p.schedule_uid = s.uid and p.last_at > %(after)s) p
+cross join lateral (
+  select array_agg(v.changed_at order by v.revision) as ats, array_agg(v.spec::text order by v.revision) as specs
+  from everwhen.schedule_revisions v
+  where v.tenant_id = s.tenant_id and v.uid = s.uid) v
+where s.tenant_id = %(tenant_id)s and s.uid = %(uid)s;

@@ -1,20 +1,23 @@
 """One function for each statement of `queries.sql`; the names are the statements'."""
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from psycopg import AsyncConnection
 
-from everwhen.postgres.fetch import fetch_all
+from everwhen.postgres.fetch import fetch_all, fetch_one, fetch_optional
 from everwhen.postgres.sql import load
-from everwhen.verify.model import Violation
+from everwhen.verify.model import Answers, SampledSchedule, Violation
 
 _SQL = load("everwhen.verify")
 
 Conn = AsyncConnection[Any]
 
 
-async def _broken(conn: Conn, name: str, limit: int) -> list[Violation]:
-    return await fetch_all(conn, _SQL[name], {"limit": limit}, Violation)
+async def _broken(conn: Conn, name: str, limit: int, **parameters: Any) -> list[Violation]:
+    return await fetch_all(conn, _SQL[name], {"limit": limit, **parameters}, Violation)
 
 
 async def occurrences_with_several_runs(conn: Conn, *, limit: int) -> list[Violation]:
@@ -63,8 +66,63 @@ async def states_that_history_does_not_tell(conn: Conn, *, limit: int) -> list[V
 
 
 async def claims_that_history_does_not_tell(conn: Conn, *, limit: int) -> list[Violation]:
-    """Return runs whose attempts and recorded claims differ in number."""
+    """Return attempts and recorded claims that differ."""
     return await _broken(conn, "claims_that_history_does_not_tell", limit)
+
+
+async def attempts_that_history_does_not_tell(conn: Conn, *, limit: int) -> list[Violation]:
+    """Return attempts whose end no event tells."""
+    return await _broken(conn, "attempts_that_history_does_not_tell", limit)
+
+
+async def ends_that_history_does_not_tell(conn: Conn, *, limit: int) -> list[Violation]:
+    """Return ends that their event tells otherwise."""
+    return await _broken(conn, "ends_that_history_does_not_tell", limit)
+
+
+async def failures_that_history_does_not_tell(conn: Conn, *, limit: int) -> list[Violation]:
+    """Return live runs whose failures and whose attempts differ."""
+    return await _broken(conn, "failures_that_history_does_not_tell", limit)
+
+
+async def claims_after_a_cancel(conn: Conn, *, limit: int) -> list[Violation]:
+    """Return attempts that were claimed although a cancel had been asked for."""
+    return await _broken(conn, "claims_after_a_cancel", limit)
+
+
+async def attempts_without_a_cause(conn: Conn, *, limit: int) -> list[Violation]:
+    """Return attempts that follow one which needed no other."""
+    return await _broken(conn, "attempts_without_a_cause", limit)
+
+
+async def times_out_of_order(conn: Conn, *, limit: int) -> list[Violation]:
+    """Return attempts that ended before they began."""
+    return await _broken(conn, "times_out_of_order", limit)
+
+
+async def tokens_used_twice(conn: Conn, *, limit: int) -> list[Violation]:
+    """Return fencing tokens that stand for several leases."""
+    return await _broken(conn, "tokens_used_twice", limit)
+
+
+async def refusals_of_a_held_lease(conn: Conn, *, limit: int) -> list[Violation]:
+    """Return reports refused as stale that were not."""
+    return await _broken(conn, "refusals_of_a_held_lease", limit)
+
+
+async def runs_of_a_pause(conn: Conn, *, limit: int) -> list[Violation]:
+    """Return runs that were planned within a pause."""
+    return await _broken(conn, "runs_of_a_pause", limit)
+
+
+async def instants_answered_twice(conn: Conn, *, limit: int) -> list[Violation]:
+    """Return spans that cover what has another answer."""
+    return await _broken(conn, "instants_answered_twice", limit)
+
+
+async def schedules_that_revisions_do_not_tell(conn: Conn, *, limit: int) -> list[Violation]:
+    """Return schedules that are not their last revision."""
+    return await _broken(conn, "schedules_that_revisions_do_not_tell", limit)
 
 
 async def orphans(conn: Conn, *, limit: int) -> list[Violation]:
@@ -75,3 +133,52 @@ async def orphans(conn: Conn, *, limit: int) -> list[Violation]:
 async def runs_behind_the_watermark(conn: Conn, *, limit: int) -> list[Violation]:
     """Return runs beyond the instant until which their schedule is decided."""
     return await _broken(conn, "runs_behind_the_watermark", limit)
+
+
+async def plans_that_history_does_not_tell(conn: Conn, *, limit: int, quiet: Sequence[str]) -> list[Violation]:
+    """Return runs that were planned at another instant than their event says."""
+    return await _broken(conn, "plans_that_history_does_not_tell", limit, quiet=list(quiet))
+
+
+async def impossible_edges(
+    conn: Conn, *, limit: int, quiet: Sequence[str], edges: Sequence[str], ends: Sequence[str]
+) -> list[Violation]:
+    """Return events that cannot follow the one before; `edges` are written as `before>after`."""
+    parameters = {"quiet": list(quiet), "edges": list(edges), "ends": list(ends)}
+    return await _broken(conn, "impossible_edges", limit, **parameters)
+
+
+async def events_after_the_end(conn: Conn, *, limit: int, quiet: Sequence[str], ends: Sequence[str]) -> list[Violation]:
+    """Return events that moved a run which had ended."""
+    return await _broken(conn, "events_after_the_end", limit, quiet=list(quiet), ends=list(ends))
+
+
+async def leases_nobody_reaped(conn: Conn, *, limit: int, before: datetime) -> list[Violation]:
+    """Return leases that ran out before then and are still there."""
+    return await _broken(conn, "leases_nobody_reaped", limit, before=before)
+
+
+async def late_runs_nobody_expired(conn: Conn, *, limit: int, before: datetime) -> list[Violation]:
+    """Return runs whose start deadline was before then and that still wait."""
+    return await _broken(conn, "late_runs_nobody_expired", limit, before=before)
+
+
+async def live_runs(conn: Conn, *, limit: int, now: datetime) -> list[Violation]:
+    """Return runs that are due or under way."""
+    return await _broken(conn, "live_runs", limit, now=now)
+
+
+async def newest_instant(conn: Conn) -> datetime | None:
+    """Return when the data were last written, None when there are none."""
+    return await fetch_one(conn, _SQL["newest_instant"], {}, datetime)
+
+
+async def sample_schedules(conn: Conn, *, seed: str, sample: int | None) -> list[SampledSchedule]:
+    """Return that many schedules, drawn by the seed, or all."""
+    return await fetch_all(conn, _SQL["sample_schedules"], {"seed": seed, "sample": sample}, SampledSchedule)
+
+
+async def read_answers(conn: Conn, *, tenant_id: UUID, uid: UUID, after: datetime) -> Answers | None:
+    """Return what became of a schedule's instants after then; None when it is gone."""
+    parameters = {"tenant_id": tenant_id, "uid": uid, "after": after}
+    return await fetch_optional(conn, _SQL["read_answers"], parameters, Answers)

@@ -1,0 +1,42 @@
+"""Which decision may follow which in a run's history: the table of edges that `everwhen verify` holds it against.
+
+    (nothing)  ─> planned | a verdict
+    planned    ─> claimed | cancelled | expired | unplanned
+    unplanned  ─> planned | a verdict                         its instant is decided anew, and makes the same id
+    claimed    ─> succeeded | dead | cancelled | retrying | released
+    retrying, released ─> claimed | cancelled | expired
+    an end     ─> nothing
+
+Quiet kinds say something about a run and move it nowhere, so they may stand between any two.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from everwhen.core.lifecycle import TERMINAL, EventKind
+
+K = EventKind
+
+QUIET: Final[frozenset[str]] = frozenset({K.REFUSED, K.CANCEL_REQUESTED, "rolled"})
+"""Kinds that leave a run where it is."""
+
+VERDICTS: Final[frozenset[str]] = frozenset({K.SKIPPED, K.MISSED, K.COALESCED})
+"""Kinds that a run may be born with, as its end."""
+
+ENDS: Final[frozenset[str]] = frozenset(state.value for state in TERMINAL)
+"""Kinds after which nothing moves a run."""
+
+FOLLOWING: Final[Mapping[str, frozenset[str]]] = {
+    "": frozenset({K.PLANNED}) | VERDICTS,
+    K.PLANNED: frozenset({K.CLAIMED, K.CANCELLED, K.EXPIRED, K.UNPLANNED}),
+    K.UNPLANNED: frozenset({K.PLANNED}) | VERDICTS,
+    K.CLAIMED: frozenset({K.SUCCEEDED, K.DEAD, K.CANCELLED, K.RETRYING, K.RELEASED}),
+    K.RETRYING: frozenset({K.CLAIMED, K.CANCELLED, K.EXPIRED}),
+    K.RELEASED: frozenset({K.CLAIMED, K.CANCELLED, K.EXPIRED}),
+}
+"""What may follow each kind that moves a run; "" stands for the beginning."""
+
+
+def edges() -> list[tuple[str, str]]:
+    """Return every (kind, next kind) that may occur, the beginning as ""."""
+    return [(before, after) for before, afters in FOLLOWING.items() for after in sorted(afters)]

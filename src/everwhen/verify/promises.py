@@ -1,0 +1,195 @@
+"""Every promise that can be checked: its name, the invariants of docs/operate/verify.md that it stands for, a sentence.
+
+Most are one statement each, so each sees one snapshot, also while the system works. Three are about instants, which SQL
+cannot expand: `instants` reads a schedule's answers in one statement and has them compared in Python.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from everwhen.core.edges import ENDS, QUIET, edges
+from everwhen.postgres.pool import Connection
+from everwhen.verify import store
+from everwhen.verify.model import LIVENESS, Violation
+
+Check = Callable[[Connection, int, datetime], Awaitable[list[Violation]]]
+"""Return up to so many violations as of an instant: (connection, limit, now)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What is promised; without a check it is about instants (see `instants`)."""
+
+    name: str
+    invariants: tuple[str, ...]
+    sentence: str
+    check: Check | None = None
+
+
+def _plain(statement: Callable[..., Awaitable[list[Violation]]]) -> Check:
+    async def check(conn: Connection, limit: int, now: datetime) -> list[Violation]:  # noqa: ARG001  # the same for all
+        return await statement(conn, limit=limit)
+
+    return check
+
+
+async def _plans(conn: Connection, limit: int, now: datetime) -> list[Violation]:  # noqa: ARG001  # as above
+    return await store.plans_that_history_does_not_tell(conn, limit=limit, quiet=sorted(QUIET))
+
+
+async def _edges(conn: Connection, limit: int, now: datetime) -> list[Violation]:  # noqa: ARG001  # as above
+    known = [f"{before}>{after}" for before, after in edges()]
+    return await store.impossible_edges(conn, limit=limit, quiet=sorted(QUIET), edges=known, ends=sorted(ENDS))
+
+
+async def _ends(conn: Connection, limit: int, now: datetime) -> list[Violation]:  # noqa: ARG001  # as above
+    return await store.events_after_the_end(conn, limit=limit, quiet=sorted(QUIET), ends=sorted(ENDS))
+
+
+async def _reaped(conn: Connection, limit: int, now: datetime) -> list[Violation]:
+    return await store.leases_nobody_reaped(conn, limit=limit, before=now - LIVENESS)
+
+
+async def _expired(conn: Connection, limit: int, now: datetime) -> list[Violation]:
+    return await store.late_runs_nobody_expired(conn, limit=limit, before=now - LIVENESS)
+
+
+async def _live(conn: Connection, limit: int, now: datetime) -> list[Violation]:
+    return await store.live_runs(conn, limit=limit, now=now)
+
+
+MISSING: Final = "instants_without_an_answer"
+UNINTENDED: Final = "runs_nobody_intended"
+MISCOUNTED: Final = "spans_that_miscount"
+
+PROMISES: Final = (
+    Promise(MISSING, ("I1", "I7"), "Every instant that a schedule intended has a run or lies in a span."),
+    Promise(UNINTENDED, ("I3",), "Every scheduled run stands for an instant that its schedule intended."),
+    Promise(MISCOUNTED, ("I1", "I7"), "A span counts the instants that it covers."),
+    Promise(
+        "instants_answered_twice",
+        ("I1", "I2"),
+        "An instant has one answer: no span covers another, nor a run.",
+        _plain(store.instants_answered_twice),
+    ),
+    Promise(
+        "occurrences_with_several_runs",
+        ("I2",),
+        "An occurrence has one run.",
+        _plain(store.occurrences_with_several_runs),
+    ),
+    Promise("claims_before_due", ("I4",), "No run is handed out before it is due.", _plain(store.claims_before_due)),
+    Promise(
+        "runs_behind_the_watermark",
+        ("I5",),
+        "No run lies beyond the instant until which its schedule is decided.",
+        _plain(store.runs_behind_the_watermark),
+    ),
+    Promise("runs_of_a_pause", ("I6",), "No instant of a pause was planned to run.", _plain(store.runs_of_a_pause)),
+    Promise(
+        "attempts_that_history_does_not_tell",
+        ("I9", "I31"),
+        "An attempt is closed in one transaction with its event.",
+        _plain(store.attempts_that_history_does_not_tell),
+    ),
+    Promise(
+        "ends_that_history_does_not_tell",
+        ("I9", "I31"),
+        "A run ends in one transaction with its event.",
+        _plain(store.ends_that_history_does_not_tell),
+    ),
+    Promise(
+        "plans_that_history_does_not_tell",
+        ("I9", "I31"),
+        "A run is planned in one transaction with its event.",
+        _plans,
+    ),
+    Promise(
+        "claims_that_history_does_not_tell",
+        ("I9", "I31"),
+        "A run is claimed in one transaction with its event, and never without one.",
+        _plain(store.claims_that_history_does_not_tell),
+    ),
+    Promise(
+        "successes_without_a_winner",
+        ("I11",),
+        "A run that succeeded has one attempt that did, and no other run has one.",
+        _plain(store.successes_without_a_winner),
+    ),
+    Promise(
+        "tokens_that_do_not_grow",
+        ("I13",),
+        "Each attempt's token is larger than the one before.",
+        _plain(store.tokens_that_do_not_grow),
+    ),
+    Promise("tokens_used_twice", ("I13",), "A token stands for one lease of one run.", _plain(store.tokens_used_twice)),
+    Promise(
+        "overlapping_leases",
+        ("I14",),
+        "No two leases of one run were valid at once.",
+        _plain(store.overlapping_leases),
+    ),
+    Promise(
+        "refusals_of_a_held_lease",
+        ("I15",),
+        "A report is refused as stale only when its lease had been closed.",
+        _plain(store.refusals_of_a_held_lease),
+    ),
+    Promise("attempts_with_gaps", ("I17",), "Attempts are numbered 1 to n.", _plain(store.attempts_with_gaps)),
+    Promise(
+        "attempts_without_a_cause",
+        ("I17",),
+        "Another attempt follows only one that was lost, failed or given back.",
+        _plain(store.attempts_without_a_cause),
+    ),
+    Promise("leases_nobody_reaped", ("I18",), "A lease that ran out is reaped within five minutes.", _reaped),
+    Promise("late_runs_nobody_expired", ("I18",), "A run past its start deadline ends within five minutes.", _expired),
+    Promise("impossible_edges", ("I19",), "Only decisions of the table of edges follow each other.", _edges),
+    Promise("events_after_the_end", ("I20",), "Nothing moves a run that has ended.", _ends),
+    Promise(
+        "times_out_of_order",
+        ("I21",),
+        "By the database's clock nothing ends before it began.",
+        _plain(store.times_out_of_order),
+    ),
+    Promise(
+        "claims_after_a_cancel",
+        ("I23",),
+        "No attempt begins after a cancel was asked for.",
+        _plain(store.claims_after_a_cancel),
+    ),
+    Promise(
+        "runs_in_several_places",
+        ("I30",),
+        "A run waits, or is leased, or has ended: one of the three.",
+        _plain(store.runs_in_several_places),
+    ),
+    Promise("runs_in_no_place", ("I30",), "No run vanishes.", _plain(store.runs_in_no_place)),
+    Promise(
+        "states_that_history_does_not_tell",
+        ("I30",),
+        "A run's state is the fold of its history.",
+        _plain(store.states_that_history_does_not_tell),
+    ),
+    Promise(
+        "failures_that_history_does_not_tell",
+        ("I30",),
+        "A run carries as many failures as its attempts had.",
+        _plain(store.failures_that_history_does_not_tell),
+    ),
+    Promise(
+        "schedules_that_revisions_do_not_tell",
+        ("I30",),
+        "A schedule is its last revision, and its revisions are numbered 1 to n.",
+        _plain(store.schedules_that_revisions_do_not_tell),
+    ),
+    Promise("orphans", ("I32",), "No row is about a run that is not there.", _plain(store.orphans)),
+)
+"""In the order in which they are printed."""
+
+QUIESCENT: Final = Promise(
+    "live_runs", ("I22",), "After quiescence every run has ended or is due in the future.", _live
+)
+"""Holds only when everything has come to rest, so it is checked when that is said."""

@@ -1,0 +1,57 @@
+"""The table of edges is what the lifecycle decides: no decision outside of it, and no line in it without a decision."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import product
+
+import pytest
+
+from everwhen.core import lifecycle
+from everwhen.core.edges import ENDS, FOLLOWING, QUIET, VERDICTS, edges
+from everwhen.core.lifecycle import EventKind, Run, RunState, Transition, decide
+from everwhen.core.retry import RetryPolicy
+
+NOW = datetime(2027, 1, 1, tzinfo=UTC)
+TOKEN = 7
+BORN_BY = {  # which kinds leave a run in which state
+    RunState.WAITING: ("planned", "released", "retrying"),
+    RunState.PLANNED: ("planned",),
+    RunState.RETRYING: ("retrying",),
+    RunState.RUNNING: ("claimed",),
+}
+EVENTS = (
+    lifecycle.Claimed(),
+    lifecycle.Succeeded(TOKEN),
+    lifecycle.Failed(TOKEN),
+    lifecycle.Failed(TOKEN, retryable=False),
+    lifecycle.Failed(TOKEN, retry_after=timedelta(hours=1)),
+    lifecycle.Released(TOKEN),
+    lifecycle.CancelConfirmed(TOKEN),
+    lifecycle.LeaseExpired(TOKEN),
+    lifecycle.TimedOut(TOKEN),
+    lifecycle.CancelRequested(),
+    lifecycle.StartDeadlinePassed(),
+)
+
+
+def decided() -> set[tuple[str, str]]:
+    """Every edge that the lifecycle makes, over all states, events, policies and wishes to cancel."""
+    found = set()
+    for (state, befores), event, most, asked in product(BORN_BY.items(), EVENTS, (1, 5), (False, True)):
+        held = TOKEN if state is RunState.RUNNING else None
+        run = Run(state=state, failures=0, lease_token=held, cancel_requested=asked)
+        answer = decide(run, event, now=NOW, policy=RetryPolicy(max_attempts=most), jitter=0.5)
+        if isinstance(answer, Transition) and answer.event not in QUIET:
+            found |= {(before, answer.event.value) for before in befores}
+    return found
+
+
+def test_the_table_holds_what_the_lifecycle_decides_and_what_the_planner_does_and_nothing_else():
+    by_the_planner = {("", "planned"), ("planned", "unplanned"), ("unplanned", "planned")}
+    by_the_planner |= {(before, verdict) for before in ("", "unplanned") for verdict in VERDICTS}
+
+    assert set(edges()) == decided() | by_the_planner
+
+
+@pytest.mark.parametrize("kind", list(EventKind))
+def test_every_kind_moves_a_run_on_ends_it_or_leaves_it_where_it_is(kind):
+    assert [kind in FOLLOWING, kind in ENDS, kind in QUIET].count(True) == 1
