@@ -28,6 +28,8 @@ MOST_EXCLUDED: Final = 4_000
 FEW_EXCLUDED: Final = 100
 MOST_LEAPS: Final = 2_000
 MOST_COUNTED: Final = 1_000
+MOST_WALKED: Final = 2_500
+"""The most events, fires or not, that counting to `max_runs` walks over."""
 
 _LONG: Final = timedelta(days=20 * 365)
 _TICK: Final = timedelta(microseconds=1)
@@ -214,12 +216,16 @@ def nth_fire(source: Source, n: int, *, first: datetime) -> datetime | None:
             f"max_runs is at most {MOST_COUNTED}, except for one trigger of elapsed time; use end",
             field="max_runs",
         )
-    found = 0
+    found = idle = 0
+    fired_at = first
     for number, event in enumerate(source.events(before)):
-        if number >= MOST_EXCLUDED:
-            # What is excluded in between is walked over as well.
+        # What is excluded in between is walked over as well.
+        if number >= MOST_WALKED or (idle >= FEW_EXCLUDED and event.at - fired_at > _LONG):
             raise _too_much_excluded()
-        found += event.fires
+        if event.fires:
+            found, idle, fired_at = found + 1, 0, event.at
+        else:
+            idle += 1
         if found == n:
             return event.at
     return None
