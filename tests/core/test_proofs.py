@@ -44,6 +44,32 @@ def test_what_differs_once_a_year_is_found_and_paired():
     assert {(move.kind, move.after.hour, move.after.month) for move in found.first} == {(MoveKind.ADDED, 3, 3)}
 
 
+def test_what_fires_too_often_to_be_walked_is_proven_where_clocks_change():
+    source = cron("*/5 * * * *", gap=GapPolicy.SKIP, fold=FoldPolicy.FIRST)
+    stored = cron("*/5 * * * *", gap=GapPolicy.SKIP, fold=FoldPolicy.BOTH)
+    walked = prove(source, stored, after=AFTER, most=2_000_000)
+    found = prove(source, stored, after=AFTER)
+
+    assert (found.complete, found.same, found.until) == (True, None, walked.until)
+    assert (found.differences, found.first) == (walked.differences, walked.first)
+    assert found.differences == 10 * 12
+    assert prove(source, cron("*/5 * * * *", "Europe/Paris", GapPolicy.SKIP), after=AFTER).complete is False
+
+
+@given(
+    st.sampled_from(["*/7 1-4 * * *", "*/10 * * * *", "30 */1 * * *", "0 0-3 * * *"]),
+    st.sampled_from(["Europe/Berlin", "Australia/Lord_Howe", "Antarctica/Troll", "Africa/Casablanca", "Pacific/Apia"]),
+    *[st.sampled_from([None, *policies]) for policies in (GapPolicy, FoldPolicy, GapPolicy, FoldPolicy)],
+    st.sampled_from([AFTER, datetime(2009, 4, 5, 14, 30, tzinfo=UTC)]),
+)
+@settings(max_examples=20)
+def test_both_ways_to_prove_find_the_same(expr, zone, gap, fold, other_gap, other_fold, after):  # noqa: PLR0917
+    source, stored = cron(expr, zone, gap, fold), cron(expr, zone, other_gap, other_fold)
+    walked, found = (prove(source, stored, after=after, most=most) for most in (3_000_000, 100))
+
+    assert (found.differences, found.first) == (walked.differences, walked.first)
+
+
 def test_an_automatic_policy_is_not_the_policy_that_it_resembles():
     # The habit of dagster's dialect applies only while no gap is named.
     source = cron("30 2 * * *", "America/New_York", dialect="dagster")

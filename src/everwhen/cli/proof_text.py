@@ -37,7 +37,8 @@ def sentence_of(proof: dict[str, Any]) -> str:
     reach = "for the next 10 years" if proof["complete"] else f"until {proof['until']}, where the budget ended"
     if proof["equal"]:
         return f"equal {reach}"
-    return f"{proof['differences']} differences, {proof['same']} equal, {reach}"
+    rest = "all where clocks change" if proof["same"] is None else f"{proof['same']} equal"
+    return f"{proof['differences']} differences, {rest}, {reach}"
 
 
 def differences_of(proof: dict[str, Any]) -> list[str]:
