@@ -1,0 +1,167 @@
+"""Plays a workflow through with scripted outcomes and unlimited workers: what would become of every node, and when.
+
+The decisions are those of `core/dag.py`, which is what production runs; only the workers are made up. Time is a number
+in any unit, exact (whole numbers and fractions), so that what ends together ends together.
+
+At one instant everything that ends is counted before anything is decided, in the order of the definition; nodes that
+are released start at that instant. A cancel at an instant comes after what ends at it and before what would start at
+it: it never undoes an end, and it does prevent the next attempt. What it stops is `cancelled` then and there; the
+finally-nodes still have their turn. What a node's run would be given (conditions, inputs, fan-outs) is not played: it
+depends on results, and there are none.
+"""
+
+import heapq
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import takewhile
+from typing import Final
+
+from everwhen.core.dag import Advance, Halt, NodeEnd, Progress, Standing, advance, halt, outcome, start
+from everwhen.core.dag_rules import NOTHING
+from everwhen.core.dag_values import ENDED, NodeState, Success, Workflow
+from everwhen.core.lifecycle import RunState
+
+Time = int | Fraction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """How a node's attempts go. The last outcome stands for all further attempts; `taken` is a branch's choice."""
+
+    outcomes: tuple[NodeState, ...] = (NodeState.SUCCEEDED,)
+    duration: Time = 1
+    max_attempts: int = 1
+    retry_delay: Time = 0
+    taken: frozenset[str] | None = None
+
+    @property
+    def attempts(self) -> int:
+        """How many attempts there are until one does not fail, or no more are allowed."""
+        listed = self.outcomes[: self.max_attempts]
+        failed = sum(1 for _ in takewhile(lambda state: state is NodeState.FAILED, listed))
+        return failed + 1 if failed < len(listed) else self.max_attempts
+
+    @property
+    def state(self) -> NodeState:
+        """How it ends if nothing stops it."""
+        return self.outcomes[min(self.attempts, len(self.outcomes)) - 1]
+
+    def ends_after(self) -> Time:
+        """How long it takes from its start, retries included."""
+        return self.attempts * self.duration + (self.attempts - 1) * self.retry_delay
+
+    def attempts_within(self, time: Time) -> int:
+        """How many attempts began strictly within `time` of its start."""
+        if time <= 0:
+            return 0
+        period = self.duration + self.retry_delay
+        return self.attempts if period == 0 else min(self.attempts, -(-time // period))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """What became of a node. `start` is None if it never started."""
+
+    state: NodeState
+    attempts: int
+    start: Time | None
+    end: Time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulation:
+    """What became of every node, in the order of the definition, and of the run: strict, and by its leaves."""
+
+    nodes: Mapping[str, Played]
+    run: RunState
+    run_leaf: RunState
+
+
+USUAL: Final = Script()
+
+
+def simulate(workflow: Workflow, scripts: Mapping[str, Script], *, cancel_at: Time | None = None) -> Simulation:
+    """Play the workflow through; a node without a script succeeds at its first attempt, after 1."""
+    play = _Play(workflow, scripts, cancel_at)
+    play.run()
+    return play.result()
+
+
+@dataclass(slots=True)
+class _Play:
+    workflow: Workflow
+    scripts: Mapping[str, Script]
+    cancel_at: Time | None
+    standing: Standing = field(default_factory=Standing)
+    states: dict[str, Progress] = field(default_factory=dict[str, Progress])
+    started: dict[str, Time] = field(default_factory=dict[str, Time])
+    played: dict[str, Played] = field(default_factory=dict[str, Played])
+    ahead: list[tuple[Time, int]] = field(default_factory=list[tuple[Time, int]])  # ends: when, and whose place
+
+    def run(self) -> None:
+        self.states = {node.id: Progress() for node in self.workflow.nodes}
+        self._take(start(self.workflow), at=0)
+        while True:
+            cancel_at = self.cancel_at
+            if cancel_at is not None and (not self.ahead or self.ahead[0][0] > cancel_at):
+                self._cancel(cancel_at)
+            if not self.ahead:
+                return
+            self._end_next()
+
+    def _end_next(self) -> None:
+        at = self.ahead[0][0]
+        ended: list[NodeEnd] = []
+        while self.ahead and self.ahead[0][0] == at:
+            node = self.workflow.nodes[heapq.heappop(self.ahead)[1]].id
+            if node not in self.played:
+                script = self._script(node)
+                self._close(node, script.state, at=at, attempts=script.attempts)
+                ended.append(NodeEnd(node=node, state=script.state, taken=script.taken))
+        self._take(advance(self.workflow, self.states, ended, standing=self.standing), at=at)
+
+    def _cancel(self, at: Time) -> None:
+        self.cancel_at = None
+        if outcome(self.workflow, self.standing) is not None:
+            return
+        self._take(halt(self.workflow, self.states, standing=self.standing, why=Halt.CANCEL), at=at)
+        stopped: list[NodeEnd] = []
+        for node in self.workflow.nodes:
+            if not node.is_finally and self.states[node.id].state is NodeState.WAITING:
+                began = self.started.get(node.id)
+                attempts = 0 if began is None else self._script(node.id).attempts_within(at - began)
+                self._close(node.id, NodeState.CANCELLED, at=at, attempts=attempts)
+                stopped.append(NodeEnd(node=node.id, state=NodeState.CANCELLED))
+        self._take(advance(self.workflow, self.states, stopped, standing=self.standing), at=at)
+
+    def _take(self, found: Advance, *, at: Time) -> None:
+        self.standing = found.standing
+        for node, tally in found.tallies.items():
+            self.states[node] = replace(self.states[node], tally=tally)
+        for verdict in found.verdicts:
+            if verdict.state in ENDED:
+                self._close(verdict.node, verdict.state, at=at, attempts=0)
+            else:
+                self.states[verdict.node] = Progress(state=verdict.state, tally=NOTHING)
+                self._start(verdict.node, at=at)
+
+    def _start(self, node: str, *, at: Time) -> None:
+        if self.cancel_at is None or at < self.cancel_at or self.workflow.graph.nodes[node].is_finally:
+            self.started[node] = at
+            heapq.heappush(self.ahead, (at + self._script(node).ends_after(), self.workflow.graph.place[node]))
+
+    def _close(self, node: str, state: NodeState, *, at: Time, attempts: int) -> None:
+        self.states[node] = Progress(state=state)
+        self.played[node] = Played(state=state, attempts=attempts, start=self.started.get(node), end=at)
+
+    def _script(self, node: str) -> Script:
+        return self.scripts.get(node, USUAL)
+
+    def result(self) -> Simulation:
+        run = outcome(self.workflow, self.standing, success=Success.STRICT)
+        leaf = outcome(self.workflow, self.standing, success=Success.LEAF)
+        assert run is not None
+        assert leaf is not None
+        nodes = {node.id: self.played[node.id] for node in self.workflow.nodes}
+        return Simulation(nodes=nodes, run=run, run_leaf=leaf)
