@@ -31,6 +31,7 @@ COMMANDS: Final = {
     "up": "everwhen.cli.up:up",
     "verify": "everwhen.cli.verify:verify",
     "worker": "everwhen.cli.worker:worker_command",
+    "workflow": "everwhen.cli.workflow:workflow",
 }
 
 
