@@ -18,8 +18,8 @@ from tests.contracts.openapi_snapshot import app_for_its_document
 
 DOCS = Path(everwhen.__file__).parents[2] / "docs"
 SOURCES = sorted(Path(everwhen.__path__[0]).rglob("*.py"))
-# Codes of commands that work without the API, told where those commands are.
-ELSEWHERE = ("crontab.", "input.count", "input.json")
+# Codes of commands that work without the API, and of nodes that end without a run, told where those are.
+ELSEWHERE = ("workflow.condition", "workflow.no_items", "crontab.", "input.count", "input.json")
 
 
 def page(name: str) -> str:
