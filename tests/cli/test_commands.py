@@ -5,6 +5,9 @@ import subprocess
 import sys
 
 import pytest
+from click.testing import CliRunner
+
+from everwhen.cli import main
 
 CRON = ("--cron", "30 2 * * *", "--tz", "Europe/Berlin")
 
@@ -133,8 +136,26 @@ def test_what_goes_wrong_is_one_line_and_a_code(shell, arguments, who, exit_code
 
     assert result.stdout == ""
     assert "Traceback" not in result.stderr
-    said = [line for line in result.stderr.splitlines() if line and not line.startswith(("Usage:", "Try "))]
-    assert len(said) == 1, result.stderr
+    assert len(result.stderr.splitlines()) == 1, result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("schedule", "creat"), "everwhen schedule: no such command 'creat'"),
+        (("schedule", "create"), "everwhen schedule create: missing argument 'NAME'; see everwhen schedule create"),
+        (("--nonsense",), "everwhen: no such option '--nonsense'"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line_that_says_where_to_look(arguments, said):
+    result = CliRunner().invoke(main, arguments, prog_name="everwhen")
+
+    assert (result.exit_code, result.stdout, len(result.stderr.splitlines())) == (2, "", 1)
+    assert result.stderr.startswith(said)
+
+
+def test_a_group_by_itself_shows_what_it_can_do():
+    assert "Commands:" in CliRunner().invoke(main, ["schedule"]).output
 
 
 def test_with_json_an_error_is_the_problem_itself(shell):

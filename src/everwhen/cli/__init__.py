@@ -5,7 +5,7 @@ do; the exit codes are those of docs/reference/cli.md.
 """
 
 import importlib
-from typing import Final, cast
+from typing import IO, Any, Final, NoReturn, cast
 
 import click
 
@@ -35,8 +35,35 @@ COMMANDS: Final = {
 }
 
 
+class WrongUsage(click.ClickException):
+    """A command line that cannot be followed, said in one line."""
+
+    exit_code = 2
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print the line."""
+        click.echo(self.message, file=file, err=file is None)
+
+
 class LazyGroup(click.Group):
-    """A group that knows its commands' names, and imports one when it is asked for."""
+    """A group that knows its commands' names, and imports one when it is asked for.
+
+    The library prints three lines where something is wrong with the usage; here it is one, like every other error.
+    """
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """See `click.Command`."""
+        try:
+            return super().make_context(*args, **extra)
+        except click.UsageError as error:
+            _say_in_one_line(error)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """See `click.Command`; this is where the commands below are parsed and called."""
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            _say_in_one_line(error)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # the library's signature
         """Return every name, in order."""
@@ -49,6 +76,14 @@ class LazyGroup(click.Group):
             return None
         module, _, attribute = target.partition(":")
         return cast("click.Command", getattr(importlib.import_module(module), attribute))
+
+
+def _say_in_one_line(error: click.UsageError) -> NoReturn:
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        raise error  # a group by itself shows what it can do
+    path = "everwhen" if error.ctx is None else error.ctx.command_path
+    message = " ".join(error.format_message().split()).rstrip(".")
+    raise WrongUsage(f"{path}: {message[:1].lower()}{message[1:]}; see {path} --help") from error
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
