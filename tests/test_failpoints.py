@@ -20,6 +20,7 @@ from everwhen.core.lifecycle import RunState
 from everwhen.core.planning import CatchUp, CatchUpPolicy
 from everwhen.dispatch.reaper import Reaper
 from everwhen.failpoints import ALLOWED, LOG, POINTS, VARIABLE, FailpointError
+from everwhen.operations.operator import Operator
 from everwhen.postgres.pool import Database
 from everwhen.runs import service as runs
 from everwhen.runs.model import RunRequest
@@ -27,6 +28,7 @@ from everwhen.schedules.scheduler import Scheduler
 from everwhen.tenants import service as tenants
 from tests.dispatch.scene import Line, make_line, report_on
 from tests.factories import make_run, make_schedule
+from tests.operations.scene import begin, make_dead, redrive
 from tests.people import app_on, client_of, token_of
 
 ROOT = Path(__file__).parents[1]
@@ -114,6 +116,14 @@ class Scene:
 
     async def expiry_is_done(self) -> bool:
         return await self.count("run_ends where state = 'expired'") == 1
+
+    async def pass_operator(self) -> Any:
+        await make_dead(self.db, self.line.tenant, 1)
+        row = await begin(self.db, self.line.tenant, redrive())
+        return lambda: Operator(database=self.db).tick(row.read_at + MINUTE)
+
+    async def operator_is_done(self) -> bool:
+        return await self.count("operations where state = 'running'") == 1
 
     async def pass_api(self) -> Any:
         client = client_of(app_on(self.db), token_of("editor", tenant_id=self.line.tenant.id))

@@ -26,6 +26,7 @@ from everwhen import clock, roles
 from everwhen.calendars import api as calendars_api
 from everwhen.config import RoleName, Settings
 from everwhen.core.zones import use_tzdata_only
+from everwhen.dead_letters import api as dead_letters_api
 from everwhen.dispatch.api import BODY_FACTOR, WorkerApi, WorkerLimits
 from everwhen.dispatch.lines import Lines
 from everwhen.dispatch.reaper import Reaper
@@ -38,6 +39,8 @@ from everwhen.explaining.sightings import Sightings
 from everwhen.http.app import create_app
 from everwhen.http.auth import Authenticator
 from everwhen.http.plane import ControlPlane
+from everwhen.operations import api as operations_api
+from everwhen.operations.operator import Operator
 from everwhen.postgres.migrate import assert_compatible
 from everwhen.postgres.pool import Connection, Database, PoolLimits
 from everwhen.postgres.wakeups import Wakeups, notify, queue_topic
@@ -65,6 +68,8 @@ FEATURES: Final = (
     ahead_api,
     tz_api,
     runs_api,
+    dead_letters_api,
+    operations_api,
     explaining_api,
 )
 """The control API: each feature's module with its router."""
@@ -154,6 +159,13 @@ def make_role(name: RoleName, services: Services) -> Role:
             )
         case "observer":
             return Observer(database=services.database, observer_id=clock.new_id(clock.process_now()))
+        case "operator":
+            return Operator(
+                database=services.database,
+                on_ready=_wake_line,
+                on_ended=services.on_ended,
+                batch=settings.operator_batch,
+            )
         case "api":
             raise ValueError("the API does not tick")
 

@@ -32,8 +32,8 @@ OTHER_VARIABLES: Final = frozenset({
     "EVERWHEN_URL",
 })  # fmt: skip
 
-RoleName = Literal["api", "scheduler", "reaper", "observer"]
-ALL_ROLES: Final[tuple[RoleName, ...]] = ("api", "scheduler", "reaper", "observer")
+RoleName = Literal["api", "scheduler", "reaper", "observer", "operator"]
+ALL_ROLES: Final[tuple[RoleName, ...]] = ("api", "scheduler", "reaper", "observer", "operator")
 
 
 class Settings(BaseSettings):
@@ -63,6 +63,7 @@ class Settings(BaseSettings):
     )
     scheduler_batch: Annotated[int, Field(ge=1, le=5000)] = Field(500, description="Schedules planned in one step.")
     reaper_batch: Annotated[int, Field(ge=1, le=5000)] = Field(500, description="Leases reaped in one step.")
+    operator_batch: Annotated[int, Field(ge=1, le=5000)] = Field(500, description="Items of an operation in one step.")
     lease_seconds_max: Annotated[float, Field(ge=1, le=3600)] = Field(
         300.0, description="The longest lease a worker may ask for."
     )

@@ -49,6 +49,8 @@ POINTS: Final[Mapping[str, str]] = {
     "reaper.after_commit": "leases that ran out are closed, the tick has not ended",
     "expiry.before_commit": "runs past their start deadline are ended, not committed",
     "expiry.after_commit": "runs past their start deadline are ended, the tick has not ended",
+    "operator.before_commit": "a batch of an operation is made and counted, not committed",
+    "operator.after_commit": "a batch of an operation is committed, the tick has not ended",
     "api.before_reply": "the request is carried out and committed, its answer has not been sent",
     "transaction.before_commit": "any transaction, right before its commit",
     "transaction.after_commit": "any transaction, right after its commit",

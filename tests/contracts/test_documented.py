@@ -9,6 +9,7 @@ import pytest
 import everwhen
 from everwhen.cli import main
 from everwhen.config import OTHER_VARIABLES, Settings
+from everwhen.core.bulk import OperationState
 from everwhen.core.lifecycle import RunState
 from everwhen.core.reasons import Reason
 from everwhen.http.auth import Role
@@ -73,6 +74,7 @@ def test_the_states_are_in_the_glossary():
     text = page("glossary.md")
 
     assert first_cells(text.partition("## The states of a run")[2].partition("## ")[0]) == set(RunState)
+    assert first_cells(text.partition("## The states of an operation")[2].partition("## ")[0]) == set(OperationState)
     for state in ScheduleState:
         assert f"`{state}`" in text.partition("## The states of a schedule")[2]
 

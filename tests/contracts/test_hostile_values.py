@@ -11,6 +11,7 @@ from everwhen.calendars.model import CalendarDraft
 from everwhen.core.calendars import Definition
 from tests.contracts.openapi_snapshot import app_for_its_document
 from tests.factories import make_run, make_schedule, make_task, make_tenant
+from tests.operations.scene import begin, redrive
 from tests.people import app_on, client_of, token_of
 
 NASTY = [
@@ -45,6 +46,24 @@ TASK = {
     "timeout_seconds": None,
     "start_deadline_seconds": None,
 }
+PLAN = {
+    "kind": "backfill",
+    "filter": "",
+    "backfill": {
+        "schedule": "nightly",
+        "from": "2026-11-01T00:00:00Z",
+        "until": "2026-11-02T00:00:00Z",
+        "include": "not_run",
+        "only": ["missed"],
+        "id": None,
+    },
+    "order": "oldest",
+    "priority": None,
+    "rate_per_second": 10.5,
+    "canary": 1,
+    "stop_after_dead": 1,
+    "stop_dead_share": 0.5,
+}
 BODIES = {
     "create_tenant": {"name": "acme"},
     "create_task": {"name": "report", **TASK},
@@ -59,6 +78,15 @@ BODIES = {
     "resume_schedule": {"reason": "why"},
     "request_run": {"task": "report", "input": {}, "priority": None, "at": None},
     "cancel_run": {"reason": "why"},
+    "redrive_run": {"reason": "why", "again": True, "input": {}, "priority": None},
+    "dismiss_run": {"reason": "why"},
+    "restore_run": {"reason": "why"},
+    "dismiss_dead_letters": {"reason": "why"},
+    "plan_operation": PLAN,
+    "create_operation": {**PLAN, "plan_token": "pln_", "reason": "why"},
+    "abort_operation": {"reason": "why", "cancel_runs": True},
+    "pause_operation": {"reason": "why"},
+    "resume_operation": {"reason": "why"},
 }
 OPERATIONS = {
     operation["operationId"]: (method.upper(), path, operation)
@@ -87,7 +115,16 @@ async def furnished(database):
     draft = CalendarDraft(definition=Definition(), changed_by="tester")
     await calendars.create_calendar(database, tenant_id=tenant.id, name="nightly", draft=draft)
     run = await make_run(database, tenant)
-    return {"tenant": "acme", "name": "nightly", "run": str(run.row.run_id), "version": "1", "year": "2027"}
+    operation = await begin(database, tenant, redrive())
+    return {
+        "tenant": "acme",
+        "name": "nightly",
+        "run": str(run.row.run_id),
+        "version": "1",
+        "year": "2027",
+        "fingerprint": "none",
+        "operation": str(operation.id),
+    }
 
 
 @pytest.fixture

@@ -19,18 +19,32 @@ from everwhen.calendars import store as calendars_store
 from everwhen.calendars.model import CalendarDraft
 from everwhen.core.calendars import Definition
 from everwhen.core.lifecycle import RunState
+from everwhen.dead_letters import store as dead_letters_store
+from everwhen.operations import store as operations_store
 from everwhen.postgres.pool import Database, PoolLimits
 from everwhen.runs import store as runs_store
+from everwhen.runs.listing import store as listing_store
 from everwhen.schedules import store as schedules_store
 from everwhen.tasks import store as tasks_store
 from everwhen.tenants import store as tenants_store
 from tests.factories import make_run, make_schedule, make_task, make_tenant
+from tests.operations.scene import begin, redrive
 from tests.people import app_on, client_of, token_of
 from tests.tzif import archive
 
-STORES = (tenants_store, tasks_store, calendars_store, schedules_store, runs_store)
-CANARY = "canary"
+STORES = (
+    tenants_store,
+    tasks_store,
+    calendars_store,
+    schedules_store,
+    runs_store,
+    listing_store,
+    dead_letters_store,
+    operations_store,
+)
+CANARY = "linnet"  # no word of the API
 KEYS = map(str, count())
+RANGE = {"from": "2026-11-01T00:00:00Z", "until": "2026-11-02T00:00:00Z"}
 CRON = {"kind": "cron", "expr": "30 2 * * *"}
 # In an order in which they succeed one after the other on one's own things; {} is the task, name or id in question.
 BODIES = {
@@ -66,6 +80,19 @@ BODIES = {
     "resume_schedule": {},
     "request_run": {"task": "{}"},
     "cancel_run": {},
+    "list_dead_letters": None,
+    "list_dead_runs": None,
+    "dismiss_run": {"reason": "why"},
+    "restore_run": {},
+    "redrive_run": {"reason": "why"},
+    "dismiss_dead_letters": {"reason": "why"},
+    "plan_operation": {"kind": "backfill", "backfill": {"schedule": "{schedule}", **RANGE}},
+    "create_operation": {"kind": "redrive", "filter": "task:{}", "reason": "why"},
+    "list_operations": None,
+    "get_operation": None,
+    "pause_operation": {},
+    "resume_operation": {},
+    "abort_operation": {"reason": "why"},
     "delete_schedule": None,
     "delete_calendar": None,
 }
@@ -74,6 +101,7 @@ NAMELESS = {
     "list_calendars", "create_calendar",
     "get_tenant", "list_tasks", "list_schedules", "preview_timing", "list_runs", "create_task", "forecast_tenant",
     "draw_forecast", "smooth_schedules", "get_tz", "review_tz",
+    "list_dead_letters", "list_dead_runs", "dismiss_dead_letters", "create_operation", "list_operations",
 }  # fmt: skip
 # These are about no tenant at all.
 PLATFORM = {"create_tenant", "list_tenants", "forecast_all", "list_reasons", "live", "ready"}
@@ -88,11 +116,20 @@ class Things:
     schedule: str
     run: str
     calendar: str
+    dead: str
+    operation: str
 
 
 NOBODY = Things(
-    tenant="nobody", task="no-task", schedule="no-schedule", run=str(uuid.UUID(int=5)), calendar="no-calendar"
+    tenant="nobody",
+    task="no-task",
+    schedule="no-schedule",
+    run=str(uuid.UUID(int=5)),
+    calendar="no-calendar",
+    dead=str(uuid.UUID(int=6)),
+    operation=str(uuid.UUID(int=7)),
 )
+ABOUT_DEAD_RUNS = {"dismiss_run", "restore_run", "redrive_run"}
 
 
 async def furnish(db: Database, *, name: str):
@@ -108,8 +145,25 @@ async def furnish(db: Database, *, name: str):
         schedule=f"{name}-schedule",
         run=str(run.row.run_id),
         calendar=f"{name}-calendar",
+        dead=str((await make_run(db, tenant, state=RunState.DEAD, input={"secret": name})).row.run_id),
+        operation=str((await begin(db, tenant, redrive("reason:attempt.failed"))).id),
     )
     return tenant, things
+
+
+def filled(value, things: Things):
+    """A body with the names in their places."""
+    if isinstance(value, dict):
+        return {key: filled(inner, things) for key, inner in value.items()}
+    if isinstance(value, str):
+        return value.replace("{schedule}", things.schedule).replace("{}", things.task)
+    return value
+
+
+async def planned(client, path: str, body):
+    """The body with the token of its plan, where it can be planned."""
+    answer = await client.post(f"{path}/plan", json={key: body[key] for key in ("kind", "filter")})
+    return body | {"plan_token": answer.json().get("plan_token", "none")}
 
 
 def operations(app):
@@ -125,15 +179,16 @@ def operations(app):
 async def call(client, operation: str, method: str, path: str, *, tenant: str, things: Things):
     """Return status and body, with the names that were asked for blotted out."""
     target = things.task if "/tasks" in path else things.calendar if "/calendars" in path else things.schedule
-    url = path.format(tenant=tenant, name=target, run=things.run, version=1, year=2027)
-    body = BODIES[operation]
-    if body is not None:
-        body = {key: value.format(things.task) if isinstance(value, str) else value for key, value in body.items()}
+    ids = {"run": things.dead if operation in ABOUT_DEAD_RUNS else things.run, "operation": things.operation}
+    url = path.format(tenant=tenant, name=target, version=1, year=2027, fingerprint="none", **ids)
+    body = filled(BODIES[operation], things)
+    if operation == "create_operation":
+        body = await planned(client, url, body)
     answer = await client.request(
         method, url, json=body, headers={"Request-Id": "fixed", "Idempotency-Key": next(KEYS)}
     )
     text = answer.text
-    for name in (things.task, things.schedule, things.run, things.calendar, things.tenant):
+    for name in sorted(vars(things).values(), key=len, reverse=True):
         text = text.replace(name, "*")
     return answer.status_code, text
 
@@ -253,7 +308,9 @@ ALLOWED = {
     "worker": set(),
     "platform": set(),
 }
-NEEDS = {"operate": {"pause_schedule", "resume_schedule", "request_run", "cancel_run"},
+NEEDS = {"operate": {"pause_schedule", "resume_schedule", "request_run", "cancel_run", "redrive_run", "dismiss_run",
+                     "restore_run", "dismiss_dead_letters", "plan_operation", "create_operation", "abort_operation",
+                     "pause_operation", "resume_operation"},
          "edit": {"create_calendar", "replace_calendar", "delete_calendar", "create_task", "update_task",
                   "create_schedule", "update_schedule", "delete_schedule", "smooth_schedules",
                   "review_tz"}}  # fmt: skip

@@ -126,6 +126,15 @@ SEEDS = {
     " update everwhen.attempts set outcome = 'failed' where attempt = 2",
     "failures_that_history_does_not_tell": ASKED_WAITS + "update everwhen.waiting set failures = 1",
     "schedules_that_revisions_do_not_tell": "update everwhen.schedules set input = '{{\"a\": 1}}'",
+    "redrives_without_a_dead_origin": ASKED_WAITS + "update everwhen.runs set source = 'redrive',"
+    " origin_run_id = '{r}' where run_id = '{w}'; insert into everwhen.dead_letters values"
+    " ('{t}', '{r}', 'redriven', 1, '{w}', 'ann', null, now())",
+    "letters_that_miscount": "insert into everwhen.dead_letters values"
+    " ('{t}', '{r}', 'redriven', 2, null, 'ann', null, now())",
+    "operations_that_miscount": "insert into everwhen.operations (tenant_id, id, kind, state, request, requested_by,"
+    " reason, created_at, changed_by, changed_at, moved_at, total, done, canary_passed, listed, listed_count,"
+    " rate_at, seen_seq) values ('{t}', '{w}', 'redrive', 'running', '{{}}', 'ann', 'why', now(), 'ann', now(), now(),"
+    " 1, 1, true, '', 0, now(), 0); insert into everwhen.operation_items values ('{t}', '{w}', 1, '{r}')",
     "orphans": "insert into everwhen.idempotency_keys values ('{t}', 'k', '', '{w}', now())",
     "live_runs": ASKED_IS_LEASED,
 }

@@ -6,8 +6,9 @@ A run that a schedule intends has the UUIDv8
     74 bits  of sha256(tenant, schedule uid, nominal instant, source)
 
 so two schedulers, a replayed transaction or a promoted region all arrive at the same id and collide on the primary
-key. A run that nobody's schedule intends (an API request) and every definition has a UUIDv7 (RFC 9562). Either way a
-range of ids is a range of time: tables partitioned by id prune a look-up to one partition.
+key. A run that is made from another one (a redrive) has such an id as well: of its origin and of what made it. A run
+that nobody's schedule intends (an API request) and every definition has a UUIDv7 (RFC 9562). Either way a range of ids
+is a range of time: tables partitioned by id prune a look-up to one partition.
 
 Time and randomness are arguments; nothing here reads a clock.
 """
@@ -49,6 +50,18 @@ def scheduled_run_id(
     intention = tenant_id.bytes + schedule_uid.bytes + f"{nominal}\0{source}".encode()
     digest = int.from_bytes(hashlib.sha256(intention).digest()[:10], "big")
     return _uuid(8, unix_milliseconds(due_at), digest)
+
+
+def derived_run_id(tenant_id: UUID, origin: UUID, *, by: str, at: datetime) -> UUID:
+    """Return the id of the run that `by` (an operation, or one redrive) makes from the run `origin` at this instant."""
+    making = tenant_id.bytes + origin.bytes + f"derived\0{by}".encode()
+    return _uuid(8, unix_milliseconds(at), int.from_bytes(hashlib.sha256(making).digest()[:10], "big"))
+
+
+def operation_id(tenant_id: UUID, *, token: str, at: datetime) -> UUID:
+    """Return the id of the operation that carries out the plan of this token, which was made at this instant."""
+    plan = tenant_id.bytes + f"operation\0{token}".encode()
+    return _uuid(8, unix_milliseconds(at), int.from_bytes(hashlib.sha256(plan).digest()[:10], "big"))
 
 
 def time_ordered_id(now: datetime, *, random_bits: int) -> UUID:

@@ -192,6 +192,36 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     Reason.OPERATION_ABORTED: _of(
         Category.ENDED, _INFO, "The operation that the run belonged to was aborted before the run started."
     ),
+    Reason.OPERATION_CANARY_FAILED: _of(
+        Category.ENDED,
+        _ERROR,
+        "One of the first runs of the operation did not succeed, so the operation stopped.",
+        remedy="Read the error of that run, mend it, and plan what is left anew.",
+    ),
+    Reason.OPERATION_MADE_ALREADY: _of(
+        Category.REFUSED, _INFO, "The same backfill had made a run for the instant before."
+    ),
+    Reason.OPERATION_PLAN_CHANGED: _of(
+        Category.REFUSED,
+        _WARNING,
+        "What the operation was to do was no longer what its plan had seen, so it did nothing.",
+        remedy="Plan it anew and look at the difference.",
+    ),
+    Reason.OPERATION_TAKEN: _of(
+        Category.REFUSED, _INFO, "Somebody had redriven or dismissed the dead run before the operation came to it."
+    ),
+    Reason.OPERATION_TOO_MANY_DEAD: _of(
+        Category.ENDED,
+        _ERROR,
+        "As many of the operation's runs are dead as it allows, so the operation stopped.",
+        remedy="Read the errors of those runs, mend them, and plan what is left anew.",
+    ),
+    Reason.OPERATION_UNABLE: _of(
+        Category.ENDED,
+        _ERROR,
+        "The operation could not go on: what it needs has gone, or cannot be written.",
+        remedy="See whether its schedule is still there and can be read; plan what is left anew.",
+    ),
     Reason.OVERLAP_BUFFER_FULL: _of(
         Category.POLICY,
         _WARNING,

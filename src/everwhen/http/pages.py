@@ -73,11 +73,17 @@ def make_cursor(key: str, *, of: str) -> str:
     return base64.urlsafe_b64encode(_checksum(of, key) + key.encode()).rstrip(b"=").decode()
 
 
-def next_page(request: Request, found: Sequence[Row], *, limit: int, of: str, key: Callable[[Row], str]) -> str | None:
-    """Return the path of the page after this one; `found` holds one more than `limit` when there is such a page."""
+def next_page(  # what a page is made of
+    request: Request, found: Sequence[Row], *, limit: int, of: str, key: Callable[[Row], str], **meant: str | None
+) -> str | None:
+    """Return the path of the page after this one; `found` holds one more than `limit` when there is such a page.
+
+    `meant` are parameters as they were understood: the next page must mean the same, whenever it is asked for.
+    """
     if len(found) <= limit:
         return None
-    parameters = dict(request.query_params) | {"cursor": make_cursor(key(found[limit - 1]), of=of)}
+    told = {name: value for name, value in meant.items() if value is not None}
+    parameters = dict(request.query_params) | told | {"cursor": make_cursor(key(found[limit - 1]), of=of)}
     return f"{request.url.path}?{urlencode(parameters)}"
 
 

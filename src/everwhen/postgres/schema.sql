@@ -111,6 +111,21 @@ CREATE TABLE everwhen.calendars (
 
 ALTER TABLE ONLY everwhen.calendars FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE everwhen.dead_letters (
+    tenant_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    state text NOT NULL,
+    redrives integer DEFAULT 0 NOT NULL,
+    redriven_as uuid,
+    changed_by text NOT NULL,
+    reason text,
+    changed_at timestamp with time zone NOT NULL,
+    CONSTRAINT dead_letters_redrives_check CHECK ((redrives >= 0)),
+    CONSTRAINT dead_letters_state_check CHECK ((state = ANY (ARRAY['open'::text, 'redriven'::text, 'dismissed'::text])))
+);
+
+ALTER TABLE ONLY everwhen.dead_letters FORCE ROW LEVEL SECURITY;
+
 CREATE SEQUENCE everwhen.event_ids
     START WITH 1
     INCREMENT BY 1
@@ -198,6 +213,58 @@ CREATE TABLE everwhen.observations (
 )
 WITH (fillfactor='50');
 
+CREATE TABLE everwhen.operation_items (
+    tenant_id uuid NOT NULL,
+    operation_id uuid NOT NULL,
+    seq bigint NOT NULL,
+    run_id uuid,
+    nominal_at timestamp with time zone,
+    utc_offset_seconds integer,
+    state text DEFAULT 'left'::text NOT NULL,
+    reason text,
+    made_run_id uuid,
+    CONSTRAINT operation_items_check CHECK (((run_id IS NULL) <> (nominal_at IS NULL))),
+    CONSTRAINT operation_items_state_check CHECK ((state = ANY (ARRAY['left'::text, 'done'::text, 'skipped'::text, 'succeeded'::text, 'dead'::text, 'ended'::text])))
+);
+
+ALTER TABLE ONLY everwhen.operation_items FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.operations (
+    tenant_id uuid NOT NULL,
+    id uuid NOT NULL,
+    kind text NOT NULL,
+    state text NOT NULL,
+    state_reason text,
+    request jsonb NOT NULL,
+    requested_by text NOT NULL,
+    reason text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    changed_by text NOT NULL,
+    changed_reason text,
+    changed_at timestamp with time zone NOT NULL,
+    finished_at timestamp with time zone,
+    moved_at timestamp with time zone NOT NULL,
+    total bigint NOT NULL,
+    done bigint DEFAULT 0 NOT NULL,
+    skipped bigint DEFAULT 0 NOT NULL,
+    succeeded bigint DEFAULT 0 NOT NULL,
+    dead bigint DEFAULT 0 NOT NULL,
+    ended bigint DEFAULT 0 NOT NULL,
+    canary_passed boolean NOT NULL,
+    listed_until timestamp with time zone,
+    listed bytea NOT NULL,
+    listed_count bigint NOT NULL,
+    rate_at timestamp with time zone NOT NULL,
+    seen_seq bigint NOT NULL,
+    next_at timestamp with time zone,
+    CONSTRAINT operations_check CHECK ((((done + skipped) <= total) AND (((succeeded + dead) + ended) <= done))),
+    CONSTRAINT operations_kind_check CHECK ((kind = ANY (ARRAY['redrive'::text, 'backfill'::text, 'cancel_runs'::text]))),
+    CONSTRAINT operations_state_check CHECK ((state = ANY (ARRAY['planned'::text, 'running'::text, 'paused'::text, 'aborting'::text, 'succeeded'::text, 'failed'::text, 'aborted'::text]))),
+    CONSTRAINT operations_total_check CHECK ((total >= 0))
+);
+
+ALTER TABLE ONLY everwhen.operations FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE everwhen.run_ends (
     tenant_id uuid NOT NULL,
     run_id uuid NOT NULL,
@@ -228,7 +295,8 @@ CREATE TABLE everwhen.runs (
     expires_at timestamp with time zone,
     input jsonb NOT NULL,
     tz_version text,
-    origin_run_id uuid
+    origin_run_id uuid,
+    operation_id uuid
 )
 PARTITION BY RANGE (run_id);
 
@@ -376,6 +444,9 @@ ALTER TABLE ONLY everwhen.calendar_versions
 ALTER TABLE ONLY everwhen.calendars
     ADD CONSTRAINT calendars_pkey PRIMARY KEY (tenant_id, name);
 
+ALTER TABLE ONLY everwhen.dead_letters
+    ADD CONSTRAINT dead_letters_pkey PRIMARY KEY (tenant_id, run_id);
+
 ALTER TABLE ONLY everwhen.events
     ADD CONSTRAINT events_pkey PRIMARY KEY (tenant_id, run_id, event_id);
 
@@ -393,6 +464,12 @@ ALTER TABLE ONLY everwhen.line_states
 
 ALTER TABLE ONLY everwhen.observations
     ADD CONSTRAINT observations_pkey PRIMARY KEY (observer_id, since);
+
+ALTER TABLE ONLY everwhen.operation_items
+    ADD CONSTRAINT operation_items_pkey PRIMARY KEY (tenant_id, operation_id, seq);
+
+ALTER TABLE ONLY everwhen.operations
+    ADD CONSTRAINT operations_pkey PRIMARY KEY (tenant_id, id);
 
 ALTER TABLE ONLY everwhen.run_ends
     ADD CONSTRAINT run_ends_pkey PRIMARY KEY (tenant_id, run_id);
@@ -437,7 +514,17 @@ CREATE UNIQUE INDEX line_states_open ON everwhen.line_states USING btree (tenant
 
 CREATE INDEX observations_until ON everwhen.observations USING btree (until);
 
+CREATE INDEX operation_items_state ON everwhen.operation_items USING btree (tenant_id, operation_id, state, seq);
+
+CREATE INDEX operations_next ON everwhen.operations USING btree (next_at) WHERE (next_at IS NOT NULL);
+
+CREATE INDEX run_ends_dead ON ONLY everwhen.run_ends USING btree (tenant_id, COALESCE(fingerprint, ''::text), run_id) WHERE (state = 'dead'::text);
+
 CREATE INDEX run_ends_unwell ON ONLY everwhen.run_ends USING btree (tenant_id, state, run_id) WHERE (state <> 'succeeded'::text);
+
+CREATE INDEX runs_operation ON ONLY everwhen.runs USING btree (tenant_id, operation_id, run_id) WHERE (operation_id IS NOT NULL);
+
+CREATE INDEX runs_origin ON ONLY everwhen.runs USING btree (tenant_id, origin_run_id, run_id) WHERE (origin_run_id IS NOT NULL);
 
 CREATE INDEX runs_schedule ON ONLY everwhen.runs USING btree (tenant_id, schedule_uid, run_id) WHERE (schedule_uid IS NOT NULL);
 
@@ -463,11 +550,20 @@ ALTER TABLE ONLY everwhen.calendar_versions
 ALTER TABLE ONLY everwhen.calendars
     ADD CONSTRAINT calendars_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
 
+ALTER TABLE ONLY everwhen.dead_letters
+    ADD CONSTRAINT dead_letters_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
 ALTER TABLE ONLY everwhen.idempotency_keys
     ADD CONSTRAINT idempotency_keys_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
 
 ALTER TABLE ONLY everwhen.lanes
     ADD CONSTRAINT lanes_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
+ALTER TABLE ONLY everwhen.operation_items
+    ADD CONSTRAINT operation_items_tenant_id_operation_id_fkey FOREIGN KEY (tenant_id, operation_id) REFERENCES everwhen.operations(tenant_id, id);
+
+ALTER TABLE ONLY everwhen.operations
+    ADD CONSTRAINT operations_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
 
 ALTER TABLE ONLY everwhen.schedule_revisions
     ADD CONSTRAINT schedule_revisions_tenant_id_uid_fkey FOREIGN KEY (tenant_id, uid) REFERENCES everwhen.schedules(tenant_id, uid);
@@ -497,6 +593,8 @@ CREATE POLICY all_tenants ON everwhen.calendar_versions TO everwhen_system USING
 
 CREATE POLICY all_tenants ON everwhen.calendars TO everwhen_system USING (true) WITH CHECK (true);
 
+CREATE POLICY all_tenants ON everwhen.dead_letters TO everwhen_system USING (true) WITH CHECK (true);
+
 CREATE POLICY all_tenants ON everwhen.events TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.idempotency_keys TO everwhen_system USING (true) WITH CHECK (true);
@@ -506,6 +604,10 @@ CREATE POLICY all_tenants ON everwhen.lanes TO everwhen_system USING (true) WITH
 CREATE POLICY all_tenants ON everwhen.leases TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.line_states TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.operation_items TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.operations TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.run_ends TO everwhen_system USING (true) WITH CHECK (true);
 
@@ -537,6 +639,8 @@ ALTER TABLE everwhen.calendar_versions ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.calendars ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE everwhen.dead_letters ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE everwhen.events ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.idempotency_keys ENABLE ROW LEVEL SECURITY;
@@ -546,6 +650,10 @@ ALTER TABLE everwhen.lanes ENABLE ROW LEVEL SECURITY;
 ALTER TABLE everwhen.leases ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.line_states ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.operation_items ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.operations ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY own_row ON everwhen.tenants FOR SELECT TO everwhen_tenant USING ((id = everwhen.current_tenant()));
 
@@ -559,6 +667,8 @@ CREATE POLICY own_rows ON everwhen.calendar_versions TO everwhen_tenant USING ((
 
 CREATE POLICY own_rows ON everwhen.calendars TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
 
+CREATE POLICY own_rows ON everwhen.dead_letters TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
 CREATE POLICY own_rows ON everwhen.events TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
 
 CREATE POLICY own_rows ON everwhen.idempotency_keys TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
@@ -568,6 +678,10 @@ CREATE POLICY own_rows ON everwhen.lanes TO everwhen_tenant USING ((tenant_id = 
 CREATE POLICY own_rows ON everwhen.leases TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
 
 CREATE POLICY own_rows ON everwhen.line_states TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
+CREATE POLICY own_rows ON everwhen.operation_items TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
+CREATE POLICY own_rows ON everwhen.operations TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
 
 CREATE POLICY own_rows ON everwhen.run_ends TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
 
@@ -640,6 +754,9 @@ GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.calendar_versions TO everwhen_syste
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.calendars TO everwhen_tenant;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.calendars TO everwhen_system;
 
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.dead_letters TO everwhen_tenant;
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.dead_letters TO everwhen_system;
+
 GRANT USAGE ON SEQUENCE everwhen.event_ids TO everwhen_tenant;
 GRANT USAGE ON SEQUENCE everwhen.event_ids TO everwhen_system;
 
@@ -660,6 +777,12 @@ GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.line_states TO everwhen_system;
 
 GRANT SELECT ON TABLE everwhen.observations TO everwhen_tenant;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.observations TO everwhen_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.operation_items TO everwhen_tenant;
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.operation_items TO everwhen_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.operations TO everwhen_tenant;
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.operations TO everwhen_system;
 
 GRANT SELECT,INSERT ON TABLE everwhen.run_ends TO everwhen_tenant;
 GRANT SELECT,INSERT ON TABLE everwhen.run_ends TO everwhen_system;

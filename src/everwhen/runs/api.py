@@ -3,11 +3,12 @@
 # ruff: noqa: FAST003  # the tenant in the path is read by the dependency that grants access
 
 import re
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from pydantic import BaseModel
 
+from everwhen.core.filters import MOST_TEXT
 from everwhen.core.lifecycle import RunState
 from everwhen.errors import InvalidInput
 from everwhen.http.access import NAME_PATTERN, Operator, Reader
@@ -21,6 +22,7 @@ from everwhen.runs.wire import (
     EventOut,
     RunIn,
     RunOut,
+    RunPage,
     attempt_out,
     event_out,
     run_out,
@@ -47,6 +49,13 @@ class RunQuery(BaseModel):
     schedule: Annotated[str | None, Query(pattern=NAME_PATTERN)] = None
     task: Annotated[str | None, Query(pattern=NAME_PATTERN)] = None
     state: RunState | None = None
+    filter: Annotated[
+        str | None,
+        Query(
+            max_length=MOST_TEXT,
+            description="Such as `state:dead task:billing due>=7d`; instead of the three fields above.",
+        ),
+    ] = None
     limit: Limit = DEFAULT_ITEMS
     cursor: Cursor = None
 
@@ -74,18 +83,25 @@ async def request_run(
 
 
 @router.get("/v1/tenants/{tenant}/runs")
-async def list_runs(*, request: Request, access: Reader, query: Annotated[RunQuery, Query()]) -> Page[RunOut]:
-    """List runs, the newest first."""
-    before = read_id(query.cursor, of=_LIST, default=service.LAST_ID)
-    found = await service.list_runs(
-        access.database,
-        tenant_id=access.tenant_id,
-        where=RunFilter(schedule=query.schedule, task=query.task, state=query.state),
-        before=before,
-        limit=query.limit + 1,
+async def list_runs(*, request: Request, access: Reader, query: Annotated[RunQuery, Query()]) -> RunPage:
+    """List runs, the newest first, by one filter or by three plain fields.
+
+    A filter that says neither when nor in which live state looks back a week; the answer's `filter` tells.
+    """
+    page: dict[str, Any] = {
+        "tenant_id": access.tenant_id,
+        "before": read_id(query.cursor, of=_LIST, default=service.LAST_ID),
+        "limit": query.limit + 1,
+    }
+    where, meant = _where(query), None
+    if query.filter is None:
+        found = await service.list_runs(access.database, where=where, **page)
+    else:
+        found, meant = await service.find_runs(access.database, text=query.filter, **page)
+    following = next_page(
+        request, found, limit=query.limit, of=_LIST, key=lambda view: str(view.row.run_id), filter=meant
     )
-    following = next_page(request, found, limit=query.limit, of=_LIST, key=lambda view: str(view.row.run_id))
-    return Page(items=[run_out(view) for view in found[: query.limit]], next=following)
+    return RunPage(items=[run_out(view) for view in found[: query.limit]], next=following, filter=meant)
 
 
 @router.get("/v1/tenants/{tenant}/runs/{run}")
@@ -126,6 +142,14 @@ async def list_attempts(*, run: RunRef, access: Reader) -> AttemptsOut:
     """List every attempt of a run, the open one last."""
     found = await service.list_attempts(access.database, tenant_id=access.tenant_id, ref=run)
     return AttemptsOut(items=[attempt_out(attempt) for attempt in found])
+
+
+def _where(query: RunQuery) -> RunFilter:
+    plain = RunFilter(schedule=query.schedule, task=query.task, state=query.state)
+    if query.filter is not None and plain != RunFilter():
+        detail = "Send either a filter or schedule, task and state: in a filter they are terms."
+        raise InvalidInput.at("query:filter", detail, code="filter.twice")
+    return plain
 
 
 def _checked_key(key: str | None) -> str:

@@ -5,12 +5,17 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 from uuid import UUID
 
+from everwhen.core.ids import SOURCE_SCHEDULE
 from everwhen.core.lifecycle import RunState, resting_state
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:
-    """A run and wherever its row is at present: in the line, under a lease, or ended."""
+    """A run and wherever its row is at present: in the line, under a lease, or ended.
+
+    `origin_run_id` is the run that it was made from, `redriven_as` the run that was last made from it, `letter` what
+    somebody has done about a dead one.
+    """
 
     run_id: UUID
     schedule_uid: UUID | None
@@ -27,6 +32,11 @@ class RunRow:
     expires_at: datetime | None
     tz_version: str | None
     input: str
+    origin_run_id: UUID | None
+    operation_id: UUID | None
+    redriven_as: UUID | None
+    letter: str | None
+    fingerprint: str | None
     available_at: datetime | None
     failures: int | None
     worker: str | None
@@ -111,11 +121,25 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFilter:
-    """Which runs to list; what is None does not count."""
+    """Which runs; what is None does not count. `due_*` bound the instant in the id, `ended_*` that of the end.
+
+    `fingerprint` '' stands for dead runs without one; `planned_before` counts for runs that have not ended.
+    """
 
     schedule: str | None = None
     task: str | None = None
     state: RunState | None = None
+    source: str | None = None
+    reason: str | None = None
+    fingerprint: str | None = None
+    letter: str | None = None
+    operation_id: UUID | None = None
+    origin_run_id: UUID | None = None
+    due_from: datetime | None = None
+    due_before: datetime | None = None
+    ended_from: datetime | None = None
+    ended_before: datetime | None = None
+    planned_before: datetime | None = None
 
 
 def state_of(row: RunRow, *, now: datetime) -> RunState | None:
@@ -137,9 +161,12 @@ def nominal_local(row: RunRow) -> datetime | None:
 
 
 def ref_of(row: RunRow) -> str | None:
-    """Return `schedule@local-time+offset`, the name of an intended run; None for one that no schedule intends."""
+    """Return `schedule@local-time+offset`, the name of an intended run; None for one that no schedule intends.
+
+    A redrive or a backfill has the instant of the run that it stands in for, and not its name.
+    """
     local = nominal_local(row)
-    if local is None or row.schedule is None:
+    if local is None or row.schedule is None or row.source != SOURCE_SCHEDULE:
         return None
     plain = local.second == 0 and local.microsecond == 0
     return f"{row.schedule}@{local.isoformat(timespec='minutes') if plain else local.isoformat()}"
@@ -166,3 +193,11 @@ class PlannedAhead:
 
     schedule_uid: UUID
     run_id: UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of an instant: the state of a run of it, `live` when that has not ended, `redriven` when it was."""
+
+    nominal_at: datetime
+    outcome: str

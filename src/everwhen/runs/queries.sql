@@ -122,6 +122,104 @@ with planned as (
 )
 select run_id, queue from planned;
 
+-- name: insert_redriven
+-- Runs made from dead ones: the same task and input, or another input; due now. Queue and start deadline are the task's
+-- of today. An id that is there already is left as it is.
+with intended as (
+  select a.run_id, r.run_id as origin_run_id, r.schedule_uid, r.schedule_revision, r.task, t.queue,
+         coalesce(%(priority)s::smallint, r.priority) as priority, r.nominal_at, r.utc_offset_seconds,
+         %(now)s::timestamptz + make_interval(secs => t.start_deadline_seconds) as expires_at,
+         coalesce(%(input)s::jsonb, r.input) as input, r.tz_version,
+         coalesce((select s.is_followed from everwhen.schedules s
+                   where s.tenant_id = r.tenant_id and s.uid = r.schedule_uid), false) as is_followed
+  from unnest(%(origin_run_ids)s::uuid[], %(run_ids)s::uuid[]) as a (origin_run_id, run_id)
+  cross join lateral (
+    select r.* from everwhen.runs r where r.tenant_id = %(tenant_id)s and r.run_id = a.origin_run_id offset 0) r
+  cross join lateral (
+    select t.queue, t.start_deadline_seconds
+    from everwhen.tasks t where t.tenant_id = r.tenant_id and t.name = r.task
+    offset 0) t
+), planned as (
+  insert into everwhen.runs
+    (tenant_id, run_id, schedule_uid, schedule_revision, source, task, queue, priority, nominal_at, utc_offset_seconds,
+     due_at, planned_at, expires_at, input, tz_version, origin_run_id, operation_id)
+  select %(tenant_id)s, run_id, schedule_uid, schedule_revision, 'redrive', task, queue, priority, nominal_at,
+         utc_offset_seconds, %(now)s, %(now)s, expires_at, input, tz_version, origin_run_id, %(operation_id)s
+  from intended
+  on conflict do nothing
+  returning tenant_id, run_id, queue, priority, due_at, task, expires_at, schedule_uid, origin_run_id
+), lined_up as (
+  insert into everwhen.waiting (tenant_id, queue, priority, available_at, run_id, task, expires_at, is_followed)
+  select tenant_id, queue, priority, due_at, run_id, task, expires_at,
+         coalesce(schedule_uid = any(array(select schedule_uid from intended where is_followed)), false)
+  from planned
+), logged as (
+  insert into everwhen.events (tenant_id, run_id, at, kind, detail)
+  select tenant_id, run_id, %(now)s, 'planned',
+         %(detail)s::jsonb || jsonb_build_object('origin_run_id', origin_run_id)
+  from planned
+)
+select run_id, queue from planned;
+
+-- name: insert_backfilled
+-- Runs of a schedule for instants that have passed, under its present revision; due now. An id that is there already was
+-- made by the same backfill before, and is left as it is.
+with intended as (
+  select i.run_id, i.nominal_at, i.utc_offset_seconds, s.revision, s.task, s.input, s.is_followed, t.queue,
+         %(now)s::timestamptz + make_interval(secs => t.start_deadline_seconds) as expires_at
+  from unnest(%(run_ids)s::uuid[], %(nominal_ats)s::timestamptz[], %(utc_offsets)s::int[])
+         as i (run_id, nominal_at, utc_offset_seconds)
+  cross join lateral (
+    select s.revision, s.task, s.input, s.is_followed
+    from everwhen.schedules s
+    where s.tenant_id = %(tenant_id)s and s.uid = %(schedule_uid)s
+    offset 0) s
+  cross join lateral (
+    select t.queue, t.start_deadline_seconds
+    from everwhen.tasks t where t.tenant_id = %(tenant_id)s and t.name = s.task
+    offset 0) t
+), planned as (
+  insert into everwhen.runs
+    (tenant_id, run_id, schedule_uid, schedule_revision, source, task, queue, priority, nominal_at, utc_offset_seconds,
+     due_at, planned_at, expires_at, input, tz_version, operation_id)
+  select %(tenant_id)s, run_id, %(schedule_uid)s, revision, 'backfill', task, queue, %(priority)s, nominal_at,
+         utc_offset_seconds, %(now)s, %(now)s, expires_at, input, %(tz_version)s, %(operation_id)s
+  from intended
+  on conflict do nothing
+  returning tenant_id, run_id, queue, priority, due_at, task, expires_at
+), lined_up as (
+  insert into everwhen.waiting (tenant_id, queue, priority, available_at, run_id, task, expires_at, is_followed)
+  select tenant_id, queue, priority, due_at, run_id, task, expires_at,
+         exists (select from intended where is_followed)
+  from planned
+), logged as (
+  insert into everwhen.events (tenant_id, run_id, at, kind, detail)
+  select tenant_id, run_id, %(now)s, 'planned', %(detail)s::jsonb from planned
+)
+select run_id, queue from planned;
+
+-- name: find_outcomes
+-- What became of a schedule's instants, run by run. Their ids lie around the instants, by no more than a flex window or a
+-- roll; a dead run that was redriven counts as one that ran.
+select r.nominal_at,
+       case when e.state is null then 'live'
+            when e.state = 'dead' and d.state = 'redriven' then 'redriven'
+            else e.state end as outcome
+from everwhen.runs r
+left join lateral (
+  select e.state from everwhen.run_ends e where e.tenant_id = r.tenant_id and e.run_id = r.run_id offset 0) e on true
+left join lateral (
+  select d.state from everwhen.dead_letters d where d.tenant_id = r.tenant_id and d.run_id = r.run_id offset 0) d on true
+where r.tenant_id = %(tenant_id)s and r.schedule_uid = %(schedule_uid)s
+  and r.run_id >= everwhen.first_run_id(%(first_id_at)s) and r.run_id < everwhen.first_run_id(%(last_id_at)s)
+  and r.nominal_at between %(first_at)s and %(last_at)s and r.source in ('schedule', 'backfill');
+
+-- name: find_spans
+select first_at, last_at, verdict
+from everwhen.spans
+where tenant_id = %(tenant_id)s and schedule_uid = %(schedule_uid)s and first_at <= %(last_at)s and last_at >= %(first_at)s
+order by first_at;
+
 -- name: insert_idempotency_key
 -- The first request with this key wins; zero rows mean that somebody was before.
 insert into everwhen.idempotency_keys (tenant_id, key, fingerprint, run_id, created_at)
@@ -135,6 +233,7 @@ select fingerprint, run_id from everwhen.idempotency_keys where tenant_id = %(te
 -- A run's state is where its row is: an end, a lease, or a place in the line.
 select r.run_id, r.schedule_uid, s.name as schedule, r.schedule_revision, r.source, r.task, r.queue, r.priority,
        r.nominal_at, r.utc_offset_seconds, r.due_at, r.planned_at, r.expires_at, r.tz_version, r.input::text as input,
+       r.origin_run_id, r.operation_id, d.redriven_as, d.state as letter, e.fingerprint,
        w.available_at, coalesce(w.failures, l.failures) as failures,
        l.worker, l.claimed_at, l.lease_until, l.cancel_requested_at,
        e.state as ended_state, e.reason, e.finished_at,
@@ -147,27 +246,10 @@ left join lateral (
 left join lateral (
   select l.worker, l.claimed_at, l.lease_until, l.cancel_requested_at, l.failures, l.attempt from everwhen.leases l where l.tenant_id = r.tenant_id and l.run_id = r.run_id offset 0) l on true
 left join lateral (
-  select e.state, e.reason, e.finished_at, e.attempts from everwhen.run_ends e where e.tenant_id = r.tenant_id and e.run_id = r.run_id offset 0) e on true
+  select e.state, e.reason, e.finished_at, e.attempts, e.fingerprint from everwhen.run_ends e where e.tenant_id = r.tenant_id and e.run_id = r.run_id offset 0) e on true
+left join lateral (
+  select d.state, d.redriven_as from everwhen.dead_letters d where d.tenant_id = r.tenant_id and d.run_id = r.run_id offset 0) d on true
 where r.tenant_id = %(tenant_id)s and r.run_id = %(run_id)s;
-
--- name: page_runs
--- Ids of runs, the newest first. A list is cut on an index before anything is joined (read_runs): a plan that is kept for
--- all limits would take this one for a tenth of the table, and read the whole history to join it.
--- A task has no index of its own: where it is rare, the walk is long.
-select r.run_id
-from everwhen.runs r
-where r.tenant_id = %(tenant_id)s and r.run_id < %(before)s and (%(task)s::text is null or r.task = %(task)s)
-order by r.run_id desc
-limit %(limit)s;
-
--- name: page_schedule_runs
--- The same on the schedule's own index. Apart from page_runs, because one plan for all parameters could serve only one.
-select r.run_id
-from everwhen.runs r
-where r.tenant_id = %(tenant_id)s and r.schedule_uid = %(schedule_uid)s and r.run_id < %(before)s
-  and (%(task)s::text is null or r.task = %(task)s)
-order by r.run_id desc
-limit %(limit)s;
 
 -- name: list_attempts
 -- The closed ones, then the open one.
@@ -258,64 +340,11 @@ where tenant_id = %(tenant_id)s and name = %(name)s and state <> 'deleted';
 -- Asked before a run is written, so that an unknown task costs no insert.
 select queue from everwhen.tasks where tenant_id = %(tenant_id)s and name = %(task)s;
 
--- name: page_ended
--- Ids of runs that ended so, but not well, the newest first. The index holds all but the successes, and only a condition
--- in the text lets a plan for all parameters use it.
-select e.run_id
-from everwhen.run_ends e
-where e.tenant_id = %(tenant_id)s and e.state = %(state)s and e.state <> 'succeeded' and e.run_id < %(before)s
-  and ((%(schedule_uid)s::uuid is null and %(task)s::text is null) or exists (
-    select from everwhen.runs r
-    where r.tenant_id = e.tenant_id and r.run_id = e.run_id
-      and (%(schedule_uid)s::uuid is null or r.schedule_uid = %(schedule_uid)s)
-      and (%(task)s::text is null or r.task = %(task)s)))
-order by e.run_id desc
-limit %(limit)s;
-
--- name: page_succeeded
--- Ids of runs that succeeded, the newest first: the rule, so that the walk along the primary key passes over few.
-select e.run_id
-from everwhen.run_ends e
-where e.tenant_id = %(tenant_id)s and e.state = 'succeeded' and e.run_id < %(before)s
-  and ((%(schedule_uid)s::uuid is null and %(task)s::text is null) or exists (
-    select from everwhen.runs r
-    where r.tenant_id = e.tenant_id and r.run_id = e.run_id
-      and (%(schedule_uid)s::uuid is null or r.schedule_uid = %(schedule_uid)s)
-      and (%(task)s::text is null or r.task = %(task)s)))
-order by e.run_id desc
-limit %(limit)s;
-
--- name: page_running
--- Ids of runs that a worker holds, the newest first.
-select l.run_id
-from everwhen.leases l
-where l.tenant_id = %(tenant_id)s and l.run_id < %(before)s
-  and (%(task)s::text is null or l.task = %(task)s)
-  and (%(schedule_uid)s::uuid is null or exists (
-    select from everwhen.runs r
-    where r.tenant_id = l.tenant_id and r.run_id = l.run_id and r.schedule_uid = %(schedule_uid)s))
-order by l.run_id desc
-limit %(limit)s;
-
--- name: page_resting
--- Ids of runs in the line, the newest first: due (waiting), or not yet, with a failure behind them (retrying) or none
--- (planned). The line is the hot set, so what is passed over is bounded by what is live.
-select w.run_id
-from everwhen.waiting w
-where w.tenant_id = %(tenant_id)s and w.run_id < %(before)s
-  and (w.available_at <= %(now)s) = %(due)s
-  and (%(due)s or (w.failures > 0) = %(failed)s)
-  and (%(task)s::text is null or w.task = %(task)s)
-  and (%(schedule_uid)s::uuid is null or exists (
-    select from everwhen.runs r
-    where r.tenant_id = w.tenant_id and r.run_id = w.run_id and r.schedule_uid = %(schedule_uid)s))
-order by w.run_id desc
-limit %(limit)s;
-
 -- name: read_runs
 -- The runs of a page of ids. Joined id by id, so that each look-up prunes to its own partition.
 select r.run_id, r.schedule_uid, s.name as schedule, r.schedule_revision, r.source, r.task, r.queue, r.priority,
        r.nominal_at, r.utc_offset_seconds, r.due_at, r.planned_at, r.expires_at, r.tz_version, r.input::text as input,
+       r.origin_run_id, r.operation_id, d.redriven_as, d.state as letter, e.fingerprint,
        w.available_at, coalesce(w.failures, l.failures) as failures,
        l.worker, l.claimed_at, l.lease_until, l.cancel_requested_at,
        e.state as ended_state, e.reason, e.finished_at,
@@ -330,7 +359,9 @@ left join lateral (
 left join lateral (
   select l.worker, l.claimed_at, l.lease_until, l.cancel_requested_at, l.failures, l.attempt from everwhen.leases l where l.tenant_id = r.tenant_id and l.run_id = r.run_id offset 0) l on true
 left join lateral (
-  select e.state, e.reason, e.finished_at, e.attempts from everwhen.run_ends e where e.tenant_id = r.tenant_id and e.run_id = r.run_id offset 0) e on true
+  select e.state, e.reason, e.finished_at, e.attempts, e.fingerprint from everwhen.run_ends e where e.tenant_id = r.tenant_id and e.run_id = r.run_id offset 0) e on true
+left join lateral (
+  select d.state, d.redriven_as from everwhen.dead_letters d where d.tenant_id = r.tenant_id and d.run_id = r.run_id offset 0) d on true
 order by r.run_id desc;
 
 -- name: tail_events

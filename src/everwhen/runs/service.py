@@ -10,7 +10,7 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from everwhen import clock
@@ -24,6 +24,8 @@ from everwhen.errors import Conflict, InvalidInput, NotFound, Unavailable
 from everwhen.postgres.pool import Connection, Database
 from everwhen.runs import store
 from everwhen.runs.ends import Ended, OnEnded, nobody_follows
+from everwhen.runs.listing import service as listing
+from everwhen.runs.listing.service import LAST_ID, Asked
 from everwhen.runs.model import (
     Attempt,
     KnownRequest,
@@ -41,7 +43,6 @@ MOST_AHEAD: Final = timedelta(days=360)
 MOST_BEHIND: Final = timedelta(minutes=5)
 """How far back an asked-for instant may lie: clocks differ, and a request takes a while to arrive."""
 
-LAST_ID: Final = UUID(int=(1 << 128) - 1)
 CANCEL_ROUNDS: Final = 5
 LIST_ROUNDS: Final = 5
 MOST_TAILED: Final = 5_000
@@ -85,7 +86,12 @@ async def request_run(
 async def get_run(db: Database, *, tenant_id: UUID, ref: str) -> RunView:
     """Read one run by its id or by `schedule@local-time+offset`; raise NotFound."""
     async with db.tenant(tenant_id) as conn:
-        return await _read(conn, tenant_id, await _resolve(conn, tenant_id, ref))
+        return await read_run(conn, tenant_id=tenant_id, ref=ref)
+
+
+async def read_run(conn: Connection, *, tenant_id: UUID, ref: str) -> RunView:
+    """Read one run in the caller's transaction, as `get_run` does."""
+    return await _read(conn, tenant_id, await _resolve(conn, tenant_id, ref))
 
 
 async def list_runs(
@@ -96,12 +102,51 @@ async def list_runs(
     Raises InvalidInput when the filter names a schedule that does not exist.
     """
     async with db.tenant(tenant_id) as conn:
-        schedule_uid = None
-        if where.schedule is not None:
-            schedule_uid = (await _target(conn, tenant_id, where.schedule)).uid
-        page = _Page(tenant_id=tenant_id, before=before, schedule_uid=schedule_uid, task=where.task, limit=limit)
-        rows = await _rows(conn, page, where.state)
-        return [view for row in rows if (view := _view(row, conn.now)) is not None]
+        rows = await _rows(conn, await asked_for(conn, tenant_id, where), before=before, limit=limit)
+        return _views(rows, conn.now)
+
+
+async def find_runs(
+    db: Database, *, tenant_id: UUID, text: str, before: UUID = LAST_ID, limit: int
+) -> tuple[list[RunView], str]:
+    """Return runs as `list_runs` does, by a filter's text, and the filter that was in force.
+
+    Raises InvalidInput when the filter cannot be read, no index serves it, or it names a schedule that does not exist.
+    """
+    async with db.tenant(tenant_id) as conn:
+        asked = listing.read_filter(text, now=conn.now, pointer="query:filter")
+        where = await asked_for(conn, tenant_id, listing.run_filter(asked))
+        return _views(await _rows(conn, where, before=before, limit=limit), conn.now), asked.canonical
+
+
+async def read_views(conn: Connection, *, tenant_id: UUID, run_ids: Sequence[UUID]) -> list[RunView]:
+    """Return these runs, in this order, in the caller's transaction; those that are gone are left out."""
+    rows = {row.run_id: row for row in await store.read_runs(conn, tenant_id=tenant_id, run_ids=run_ids)}
+    return _views([rows[run_id] for run_id in run_ids if run_id in rows], conn.now)
+
+
+async def cancel_in(
+    conn: Connection, *, tenant_id: UUID, run_id: UUID, by: str, reason: str | None, on_ended: OnEnded
+) -> bool:
+    """Cancel a run in the caller's transaction, as `cancel_run` does; return False when it ended otherwise or is gone.
+
+    Raises Unavailable when it changes hands too fast.
+    """
+    detail = _cancel_detail(by, reason)
+    for _ in range(CANCEL_ROUNDS):
+        try:
+            view = await _read(conn, tenant_id, run_id)
+            if await _cancel(conn, tenant_id, view, detail=detail, on_ended=on_ended):
+                return True
+        except (NotFound, Conflict):
+            return False
+    raise Unavailable("The run changes hands too fast; try again.", code="run.busy")
+
+
+async def asked_for(conn: Connection, tenant_id: UUID, where: RunFilter) -> Asked:
+    """Return the filter with its schedule's uid; raise InvalidInput when there is no such schedule."""
+    schedule_uid = None if where.schedule is None else (await _target(conn, tenant_id, where.schedule)).uid
+    return Asked(tenant_id=tenant_id, where=where, schedule_uid=schedule_uid)
 
 
 async def list_attempts(db: Database, *, tenant_id: UUID, ref: str) -> list[Attempt]:
@@ -131,7 +176,7 @@ async def cancel_run(
 
     Raises NotFound, and Conflict when the run ended otherwise.
     """
-    detail = json.dumps({"by": by} | ({} if reason is None else {"reason": reason}))
+    detail = _cancel_detail(by, reason)
     async with db.tenant(tenant_id) as conn:
         run_id = await _resolve(conn, tenant_id, ref)
         for _ in range(CANCEL_ROUNDS):
@@ -158,49 +203,18 @@ async def withdraw_planned(
     return await store.withdraw_planned(conn, tenant_id=tenant_id, schedule_uid=schedule_uid, now=now, reason=reason)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Page:
-    tenant_id: UUID
-    before: UUID
-    schedule_uid: UUID | None
-    task: str | None
-    limit: int
-
-    def arguments(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("tenant_id", "before", "schedule_uid", "task", "limit")}
-
-
-async def _rows(conn: Connection, page: _Page, state: RunState | None) -> list[RunRow]:
+async def _rows(conn: Connection, asked: Asked, *, before: UUID, limit: int) -> list[RunRow]:
     """Read a page. A run that is withdrawn between the two looks would make it look like the last one: look again."""
     for _ in range(LIST_ROUNDS):
-        run_ids = await _ids(conn, page, state)
-        rows = await store.read_runs(conn, tenant_id=page.tenant_id, run_ids=run_ids)
+        run_ids = await listing.page_ids(conn, asked, before=before, limit=limit)
+        rows = await store.read_runs(conn, tenant_id=asked.tenant_id, run_ids=run_ids)
         if len(rows) == len(run_ids):
             return rows
     raise Unavailable("The schedules change too fast to list their runs; try again.", code="run.busy")
 
 
-async def _ids(conn: Connection, page: _Page, state: RunState | None) -> list[UUID]:
-    if state is not None:
-        return await _ids_in_state(conn, page, state)
-    arguments = page.arguments()
-    if arguments["schedule_uid"] is not None:
-        return await store.page_schedule_runs(conn, **arguments)
-    del arguments["schedule_uid"]
-    return await store.page_runs(conn, **arguments)
-
-
-async def _ids_in_state(conn: Connection, page: _Page, state: RunState) -> list[UUID]:
-    match state:
-        case RunState.SUCCEEDED:
-            return await store.page_succeeded(conn, **page.arguments())
-        case RunState.RUNNING:
-            return await store.page_running(conn, **page.arguments())
-        case RunState.WAITING | RunState.RETRYING | RunState.PLANNED:
-            due, failed = state is RunState.WAITING, state is RunState.RETRYING
-            return await store.page_resting(conn, due=due, failed=failed, now=conn.now, **page.arguments())
-        case _:
-            return await store.page_ended(conn, state=state, **page.arguments())
+def _cancel_detail(by: str, reason: str | None) -> str:
+    return json.dumps({"by": by} | ({} if reason is None else {"reason": reason}))
 
 
 async def _cancel(conn: Connection, tenant_id: UUID, view: RunView, *, detail: str, on_ended: OnEnded) -> bool:
@@ -318,6 +332,10 @@ async def _read(conn: Connection, tenant_id: UUID, run_id: UUID) -> RunView:
 def _view(row: RunRow, now: datetime) -> RunView | None:
     state = state_of(row, now=now)
     return None if state is None else RunView(row=row, state=state)
+
+
+def _views(rows: Sequence[RunRow], now: datetime) -> list[RunView]:
+    return [view for row in rows if (view := _view(row, now)) is not None]
 
 
 def _unknown() -> NotFound:

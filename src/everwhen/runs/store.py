@@ -7,12 +7,14 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
+from everwhen.core.backfill import VerdictSpan
 from everwhen.postgres.fetch import execute_count, fetch_all, fetch_one, fetch_optional
 from everwhen.postgres.sql import load
 from everwhen.runs.model import (
     Attempt,
     KnownRequest,
     LinedUp,
+    Outcome,
     PlannedAhead,
     RunEvent,
     RunRow,
@@ -152,6 +154,92 @@ async def insert_requested(
     return await fetch_optional(conn, _SQL["insert_requested"], params, LinedUp)
 
 
+async def insert_redriven(
+    conn: Conn,
+    *,
+    tenant_id: UUID,
+    origin_run_ids: Sequence[UUID],
+    run_ids: Sequence[UUID],
+    priority: int | None,
+    input: str | None,  # noqa: A002  # the column's name
+    operation_id: UUID | None,
+    detail: str,
+    now: datetime,
+) -> list[LinedUp]:
+    """Make runs from dead ones and line them up; return those that are new. `input` and `detail` are JSON texts."""
+    params = {
+        "tenant_id": tenant_id,
+        "origin_run_ids": list(origin_run_ids),
+        "run_ids": list(run_ids),
+        "priority": priority,
+        "input": input,
+        "operation_id": operation_id,
+        "detail": detail,
+        "now": now,
+    }
+    return await fetch_all(conn, _SQL["insert_redriven"], params, LinedUp)
+
+
+async def insert_backfilled(
+    conn: Conn,
+    *,
+    tenant_id: UUID,
+    schedule_uid: UUID,
+    run_ids: Sequence[UUID],
+    nominal_ats: Sequence[datetime],
+    utc_offsets: Sequence[int],
+    priority: int,
+    operation_id: UUID,
+    tz_version: str,
+    detail: str,
+    now: datetime,
+) -> list[LinedUp]:
+    """Make a schedule's runs for past instants and line them up; return those that are new."""
+    params = {
+        "tenant_id": tenant_id,
+        "schedule_uid": schedule_uid,
+        "run_ids": list(run_ids),
+        "nominal_ats": list(nominal_ats),
+        "utc_offsets": list(utc_offsets),
+        "priority": priority,
+        "operation_id": operation_id,
+        "tz_version": tz_version,
+        "detail": detail,
+        "now": now,
+    }
+    return await fetch_all(conn, _SQL["insert_backfilled"], params, LinedUp)
+
+
+async def find_outcomes(
+    conn: Conn,
+    *,
+    tenant_id: UUID,
+    schedule_uid: UUID,
+    first_at: datetime,
+    last_at: datetime,
+    first_id_at: datetime,
+    last_id_at: datetime,
+) -> list[Outcome]:
+    """Return what became of a schedule's instants within two, both included, whose ids lie within two others."""
+    params = {
+        "tenant_id": tenant_id,
+        "schedule_uid": schedule_uid,
+        "first_at": first_at,
+        "last_at": last_at,
+        "first_id_at": first_id_at,
+        "last_id_at": last_id_at,
+    }
+    return await fetch_all(conn, _SQL["find_outcomes"], params, Outcome)
+
+
+async def find_spans(
+    conn: Conn, *, tenant_id: UUID, schedule_uid: UUID, first_at: datetime, last_at: datetime
+) -> list[VerdictSpan]:
+    """Return the spans of a schedule that touch a stretch of time."""
+    params = {"tenant_id": tenant_id, "schedule_uid": schedule_uid, "first_at": first_at, "last_at": last_at}
+    return await fetch_all(conn, _SQL["find_spans"], params, VerdictSpan)
+
+
 async def insert_idempotency_key(
     conn: Conn, *, tenant_id: UUID, key: str, fingerprint: bytes, run_id: UUID, now: datetime
 ) -> int:
@@ -168,77 +256,6 @@ async def find_idempotency_key(conn: Conn, *, tenant_id: UUID, key: str) -> Know
 async def get_run(conn: Conn, *, tenant_id: UUID, run_id: UUID) -> RunRow | None:
     """Read one run with whatever says where it is."""
     return await fetch_optional(conn, _SQL["get_run"], {"tenant_id": tenant_id, "run_id": run_id}, RunRow)
-
-
-async def page_runs(conn: Conn, *, tenant_id: UUID, before: UUID, task: str | None, limit: int) -> list[UUID]:
-    """Ids of up to `limit` runs with ids below `before`, the newest first."""
-    params = {"tenant_id": tenant_id, "before": before, "task": task, "limit": limit}
-    return await fetch_all(conn, _SQL["page_runs"], params, UUID)
-
-
-async def page_schedule_runs(
-    conn: Conn, *, tenant_id: UUID, before: UUID, schedule_uid: UUID, task: str | None, limit: int
-) -> list[UUID]:
-    """Ids of up to `limit` runs of a schedule with ids below `before`, the newest first."""
-    params = {"tenant_id": tenant_id, "before": before, "schedule_uid": schedule_uid, "task": task, "limit": limit}
-    return await fetch_all(conn, _SQL["page_schedule_runs"], params, UUID)
-
-
-async def page_ended(
-    conn: Conn, *, tenant_id: UUID, state: str, before: UUID, schedule_uid: UUID | None, task: str | None, limit: int
-) -> list[UUID]:
-    """Ids of runs that ended in this state, which is not success."""
-    params = {
-        "tenant_id": tenant_id,
-        "state": state,
-        "before": before,
-        "schedule_uid": schedule_uid,
-        "task": task,
-        "limit": limit,
-    }
-    return await fetch_all(conn, _SQL["page_ended"], params, UUID)
-
-
-async def page_succeeded(
-    conn: Conn, *, tenant_id: UUID, before: UUID, schedule_uid: UUID | None, task: str | None, limit: int
-) -> list[UUID]:
-    """Ids of runs that succeeded."""
-    params = {"tenant_id": tenant_id, "before": before, "schedule_uid": schedule_uid, "task": task, "limit": limit}
-    return await fetch_all(conn, _SQL["page_succeeded"], params, UUID)
-
-
-async def page_running(
-    conn: Conn, *, tenant_id: UUID, before: UUID, schedule_uid: UUID | None, task: str | None, limit: int
-) -> list[UUID]:
-    """Ids of runs under a lease."""
-    params = {"tenant_id": tenant_id, "before": before, "schedule_uid": schedule_uid, "task": task, "limit": limit}
-    return await fetch_all(conn, _SQL["page_running"], params, UUID)
-
-
-async def page_resting(
-    conn: Conn,
-    *,
-    tenant_id: UUID,
-    before: UUID,
-    due: bool,
-    failed: bool,
-    schedule_uid: UUID | None,
-    task: str | None,
-    now: datetime,
-    limit: int,
-) -> list[UUID]:
-    """Ids of runs in the line: due ones, or those that wait for an instant (`failed`: for their back-off)."""
-    params = {
-        "tenant_id": tenant_id,
-        "before": before,
-        "due": due,
-        "failed": failed,
-        "schedule_uid": schedule_uid,
-        "task": task,
-        "now": now,
-        "limit": limit,
-    }
-    return await fetch_all(conn, _SQL["page_resting"], params, UUID)
 
 
 async def read_runs(conn: Conn, *, tenant_id: UUID, run_ids: Sequence[UUID]) -> list[RunRow]:

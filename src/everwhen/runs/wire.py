@@ -1,7 +1,7 @@
 """What runs look like on the wire, in both directions."""
 
 import json
-from typing import Any, Self
+from typing import Any, Literal, Self
 from uuid import UUID
 
 from pydantic import BaseModel, Field, JsonValue, model_validator
@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field, JsonValue, model_validator
 from everwhen.core.lifecycle import AttemptOutcome, EventKind, RunState
 from everwhen.core.meanings import sentence_of
 from everwhen.http.fields import Instant, Name, Payload, Priority, Sentence, Utc, Wire
+from everwhen.http.pages import Page
 from everwhen.http.reasons import ReasonCode, ReasonSentence
 from everwhen.runs.model import Attempt, RunEvent, RunRequest, nominal_local, ref_of
 from everwhen.runs.service import RunView
@@ -75,6 +76,19 @@ class RunOut(BaseModel):
     finished_at: Utc | None
     attempts: int
     input: JsonValue
+    origin_run_id: UUID | None = Field(description="The run that this one was made from.")
+    redriven_as: UUID | None = Field(description="The run that was last made from this one.")
+    operation_id: UUID | None = Field(description="The bulk operation that made it.")
+    letter: Literal["open", "redriven", "dismissed"] | None = Field(
+        description="For a dead run: what was done about it."
+    )
+    fingerprint: str | None = Field(description="For a dead run: equal for errors that are alike.")
+
+
+class RunPage(Page[RunOut]):
+    """One page of runs. `filter` is the one that was in force, with what it had left open."""
+
+    filter: str | None
 
 
 class AttemptOut(BaseModel):
@@ -139,7 +153,16 @@ def run_out(view: RunView) -> RunOut:
         finished_at=row.finished_at,
         attempts=row.attempts,
         input=json.loads(row.input),
+        origin_run_id=row.origin_run_id,
+        redriven_as=row.redriven_as,
+        operation_id=row.operation_id,
+        letter=_letter(row.letter) if view.state is RunState.DEAD else None,
+        fingerprint=row.fingerprint,
     )
+
+
+def _letter(stored: str | None) -> Literal["open", "redriven", "dismissed"]:
+    return stored if stored == "redriven" or stored == "dismissed" else "open"  # noqa: PLR1714  # narrows the type
 
 
 def attempt_out(attempt: Attempt) -> AttemptOut:

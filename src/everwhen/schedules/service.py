@@ -123,6 +123,11 @@ async def get_schedule(db: Database, *, tenant_id: UUID, name: str) -> Schedule:
         return await _read(conn, tenant_id, name)
 
 
+async def read_schedule(conn: Connection, *, tenant_id: UUID, name: str) -> Schedule:
+    """Read one schedule in the caller's transaction; raise NotFound."""
+    return await _read(conn, tenant_id, name)
+
+
 async def list_schedules(db: Database, *, tenant_id: UUID, after: str = "", limit: int) -> list[Schedule]:
     """Return up to `limit` schedules whose names come after `after`, by name."""
     async with db.tenant(tenant_id) as conn:

@@ -185,6 +185,24 @@ PROMISES: Final = (
         "A schedule is its last revision, and its revisions are numbered 1 to n.",
         _plain(store.schedules_that_revisions_do_not_tell),
     ),
+    Promise(
+        "redrives_without_a_dead_origin",
+        ("I32",),
+        "A redrive is made from a run that is there and was dead.",
+        _plain(store.redrives_without_a_dead_origin),
+    ),
+    Promise(
+        "letters_that_miscount",
+        ("I35",),
+        "A dead letter counts the runs that were made from it.",
+        _plain(store.letters_that_miscount),
+    ),
+    Promise(
+        "operations_that_miscount",
+        ("I35",),
+        "An operation's counters are those of its items, and each item has one run.",
+        _plain(store.operations_that_miscount),
+    ),
     Promise("orphans", ("I32",), "No row is about a run that is not there.", _plain(store.orphans)),
 )
 """In the order in which they are printed."""

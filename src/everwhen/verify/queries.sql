@@ -5,7 +5,8 @@
 select tenant_id, min(run_id::text) as subject, format('%%s runs for %%s at %%s', count(*), schedule_uid, nominal_at) as detail
 from everwhen.runs
 where schedule_uid is not null and source <> 'api'
-group by tenant_id, schedule_uid, nominal_at, source
+group by tenant_id, schedule_uid, nominal_at, source, operation_id, origin_run_id,
+         case when source = 'redrive' and operation_id is null then run_id end -- by hand: as often as it is asked for
 having count(*) > 1
 limit %(limit)s;
 
@@ -387,3 +388,55 @@ cross join lateral (
   from everwhen.schedule_revisions v
   where v.tenant_id = s.tenant_id and v.uid = s.uid) v
 where s.tenant_id = %(tenant_id)s and s.uid = %(uid)s;
+
+-- name: redrives_without_a_dead_origin
+-- A redrive is made from a run that is there, of the same task, and that was dead by then; its letter says so.
+select r.tenant_id, r.run_id::text as subject,
+       format('a redrive of %%s, which %%s', coalesce(r.origin_run_id::text, 'nothing'),
+              case when o.run_id is null then 'is not there'
+                   when e.state is distinct from 'dead' or e.finished_at > r.planned_at then 'was not dead'
+                   when o.task <> r.task then 'is of another task'
+                   else 'has no letter that was redriven' end) as detail
+from everwhen.runs r
+left join everwhen.runs o on o.tenant_id = r.tenant_id and o.run_id = r.origin_run_id
+left join everwhen.run_ends e on e.tenant_id = r.tenant_id and e.run_id = r.origin_run_id
+left join everwhen.dead_letters d on d.tenant_id = r.tenant_id and d.run_id = r.origin_run_id
+where r.source = 'redrive'
+  and (o.run_id is null or e.state is distinct from 'dead' or e.finished_at > r.planned_at or o.task <> r.task
+       or coalesce(d.redrives, 0) = 0)
+limit %(limit)s;
+
+-- name: letters_that_miscount
+-- A letter counts the runs that were made from its dead run, and names the last of them.
+select d.tenant_id, d.run_id::text as subject,
+       format('%%s redrives, and %%s runs were made from it; the last is said to be %%s', d.redrives, count(r.run_id),
+              coalesce(d.redriven_as::text, 'none')) as detail
+from everwhen.dead_letters d
+left join everwhen.runs r on r.tenant_id = d.tenant_id and r.origin_run_id = d.run_id and r.source = 'redrive'
+group by d.tenant_id, d.run_id, d.redrives, d.redriven_as
+having d.redrives <> count(r.run_id)
+    or (d.redrives > 0 and not coalesce(bool_or(r.run_id = d.redriven_as), false))
+limit %(limit)s;
+
+-- name: operations_that_miscount
+-- The counters of an operation are those of its items, and it made as many runs as it says, each once.
+select o.tenant_id, o.id::text as subject,
+       format('done %%s, skipped %%s, succeeded %%s, dead %%s, ended %%s of %%s; its items say %%s, %%s, %%s, %%s, %%s of %%s; %%s runs',
+              o.done, o.skipped, o.succeeded, o.dead, o.ended, o.total, i.done, i.skipped, i.succeeded, i.dead, i.ended,
+              i.total, r.made) as detail
+from everwhen.operations o
+cross join lateral (
+  select count(*) as total, count(*) filter (where i.state not in ('left', 'skipped')) as done,
+         count(*) filter (where i.state = 'skipped') as skipped, count(*) filter (where i.state = 'succeeded') as succeeded,
+         count(*) filter (where i.state = 'dead') as dead, count(*) filter (where i.state = 'ended') as ended,
+         count(distinct i.made_run_id) as apart
+  from everwhen.operation_items i
+  where i.tenant_id = o.tenant_id and i.operation_id = o.id) i
+cross join lateral (
+  select count(*) as made from everwhen.runs r where r.tenant_id = o.tenant_id and r.operation_id = o.id) r
+where (o.done, o.skipped, o.succeeded, o.dead, o.ended) is distinct from
+        (i.done, i.skipped, i.succeeded, i.dead, i.ended)
+   or i.apart <> i.done
+   or (o.total <> i.total and (o.kind <> 'backfill' or o.state in ('running', 'succeeded')))
+   or r.made <> case when o.kind = 'cancel_runs' then 0 else o.done end
+limit %(limit)s;

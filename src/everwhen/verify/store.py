@@ -182,3 +182,18 @@ async def read_answers(conn: Conn, *, tenant_id: UUID, uid: UUID, after: datetim
     """Return what became of a schedule's instants after then; None when it is gone."""
     parameters = {"tenant_id": tenant_id, "uid": uid, "after": after}
     return await fetch_optional(conn, _SQL["read_answers"], parameters, Answers)
+
+
+async def redrives_without_a_dead_origin(conn: Conn, *, limit: int) -> list[Violation]:
+    """Return redrives that were not made from a dead run."""
+    return await _broken(conn, "redrives_without_a_dead_origin", limit)
+
+
+async def letters_that_miscount(conn: Conn, *, limit: int) -> list[Violation]:
+    """Return dead letters that do not count the runs that were made from them."""
+    return await _broken(conn, "letters_that_miscount", limit)
+
+
+async def operations_that_miscount(conn: Conn, *, limit: int) -> list[Violation]:
+    """Return operations whose counters, items and runs differ."""
+    return await _broken(conn, "operations_that_miscount", limit)

@@ -1,0 +1,49 @@
+"""Dead letters: dead runs, and what people have done about them."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Dead runs whose last errors are alike. `fingerprint` '' stands for those without one.
+
+    Counted are the letters in one state among the latest MOST_COUNTED runs; `looked_at` says how many those were.
+    `tasks` are those of its latest runs; `error` is the last error of the latest one, as JSON text.
+    """
+
+    fingerprint: str
+    letters: int
+    looked_at: int
+    first_at: datetime
+    last_at: datetime
+    latest_run_id: UUID
+    tasks: list[str]
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter:
+    """What was done about one dead run, last."""
+
+    run_id: UUID
+    state: str
+    redrives: int
+    redriven_as: UUID | None
+    changed_by: str
+    reason: str | None
+    changed_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedriveRequest:
+    """How to redrive one run. `input` counts only when `has_input`; `again`: although it was redriven before."""
+
+    by: str
+    reason: str | None = None
+    again: bool = False
+    input: Any = field(default_factory=dict[str, Any])
+    has_input: bool = False
+    priority: int | None = None

@@ -1,0 +1,156 @@
+"""What can be done about dead runs: look at them by group, redrive them, dismiss them.
+
+An end is never changed; what people do about it is a row beside it, its *letter*: open (no row), redriven, dismissed. A
+redrive makes a new run with the old one's task and input, linked both ways. The letter is taken in the transaction that
+makes the run, by a statement whose row count says who was first: of two redrives at once one makes a run and the other
+is refused. A crash before the commit leaves neither; after it, both are there.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+from everwhen.core.ids import derived_run_id
+from everwhen.core.lifecycle import RunState
+from everwhen.dead_letters import store
+from everwhen.dead_letters.model import Group, RedriveRequest
+from everwhen.errors import Conflict
+from everwhen.postgres.pool import Connection, Database
+from everwhen.runs import service as runs
+from everwhen.runs.derived import Making, make_redriven
+from everwhen.runs.listing.service import LAST_ID, Asked, page_ids
+from everwhen.runs.model import RunFilter
+from everwhen.runs.service import OnReady, RunView
+
+MOST_COUNTED: Final = 10_000
+"""How many runs of a group are looked at to count it."""
+
+MOST_DISMISSED: Final = 1_000
+"""How many letters of a group one request dismisses."""
+
+OPEN: Final = "open"
+REDRIVEN: Final = "redriven"
+DISMISSED: Final = "dismissed"
+
+
+async def list_groups(
+    db: Database, *, tenant_id: UUID, letter: str = OPEN, after: str | None = None, limit: int
+) -> list[Group]:
+    """Return up to `limit` groups that have letters in this state, by fingerprint, those after `after`."""
+    async with db.tenant(tenant_id) as conn:
+        return await store.list_groups(
+            conn,
+            tenant_id=tenant_id,
+            after=after or "",
+            first=after is None,
+            letter=letter,
+            most_counted=MOST_COUNTED,
+            limit=limit,
+        )
+
+
+async def redrive_run(
+    db: Database, *, tenant_id: UUID, ref: str, request: RedriveRequest, on_ready: OnReady | None = None
+) -> RunView:
+    """Make a new run from a dead one, and return it.
+
+    Raises NotFound; Conflict when the run is not dead, or was redriven already and is not to be redriven again.
+    """
+    async with db.tenant(tenant_id) as conn:
+        dead = (await _dead(conn, tenant_id, ref)).row
+        letter = await store.get_letter(conn, tenant_id=tenant_id, run_id=dead.run_id)
+        made = derived_run_id(tenant_id, dead.run_id, by=f"redrive:{letter.redrives + 1 if letter else 1}", at=conn.now)
+        pairs = [(dead.run_id, made)]
+        if not await take(conn, tenant_id=tenant_id, pairs=pairs, request=request, named=True):
+            raise Conflict(
+                f"The run was redriven already, as {dead.redriven_as}; say `again` for another one."
+                if dead.redriven_as
+                else "Somebody else is redriving the run.",
+                code="dead_letter.redriven",
+            )
+        making = Making(tenant_id=tenant_id, by=request.by, reason=request.reason)
+        changed = json.dumps(request.input) if request.has_input else None
+        await make_redriven(conn, making, pairs, priority=request.priority, input_text=changed, on_ready=on_ready)
+        return await runs.read_run(conn, tenant_id=tenant_id, ref=str(made))
+
+
+async def take(
+    conn: Connection,
+    *,
+    tenant_id: UUID,
+    pairs: Sequence[tuple[UUID, UUID]],
+    request: RedriveRequest,
+    named: bool,
+) -> set[UUID]:
+    """Take dead letters, given as (dead run, new run), in the caller's transaction; return those that were free.
+
+    `named`: somebody asked for these very runs, so that one that was dismissed is taken as well.
+    """
+    taken = await store.mark_redriven(
+        conn,
+        tenant_id=tenant_id,
+        run_ids=[dead for dead, _ in pairs],
+        made_run_ids=[made for _, made in pairs],
+        again=request.again,
+        dismissed=named,
+        changed_by=request.by,
+        reason=request.reason,
+        now=conn.now,
+    )
+    return set(taken)
+
+
+async def dismiss_run(db: Database, *, tenant_id: UUID, ref: str, by: str, reason: str) -> RunView:
+    """Mark a dead run as seen to; raise NotFound, and Conflict when it is not dead or was redriven."""
+    return await _set_one(db, tenant_id=tenant_id, ref=ref, state=DISMISSED, by=by, reason=reason)
+
+
+async def restore_run(db: Database, *, tenant_id: UUID, ref: str, by: str, reason: str | None) -> RunView:
+    """Open a dismissed letter again; raise NotFound, and Conflict when the run is not dead or was redriven."""
+    return await _set_one(db, tenant_id=tenant_id, ref=ref, state=OPEN, by=by, reason=reason)
+
+
+async def dismiss_group(db: Database, *, tenant_id: UUID, fingerprint: str, by: str, reason: str) -> tuple[int, bool]:
+    """Dismiss the open letters of a group, the latest first; return how many, and whether more are left."""
+    async with db.tenant(tenant_id) as conn:
+        where = RunFilter(state=RunState.DEAD, fingerprint=fingerprint, letter=OPEN)
+        asked = Asked(tenant_id=tenant_id, where=where, schedule_uid=None)
+        found = await page_ids(conn, asked, before=LAST_ID, limit=MOST_DISMISSED)
+        moved = await store.set_letters(
+            conn,
+            tenant_id=tenant_id,
+            run_ids=found,
+            state=DISMISSED,
+            was=[OPEN],
+            changed_by=by,
+            reason=reason,
+            now=conn.now,
+        )
+        return len(moved), len(found) == MOST_DISMISSED
+
+
+async def _set_one(db: Database, *, tenant_id: UUID, ref: str, state: str, by: str, reason: str | None) -> RunView:
+    async with db.tenant(tenant_id) as conn:
+        run_id = (await _dead(conn, tenant_id, ref)).row.run_id
+        await store.set_letters(
+            conn,
+            tenant_id=tenant_id,
+            run_ids=[run_id],
+            state=state,
+            was=[OPEN, DISMISSED],
+            changed_by=by,
+            reason=reason,
+            now=conn.now,
+        )
+        view = await runs.read_run(conn, tenant_id=tenant_id, ref=str(run_id))
+        if (view.row.letter or OPEN) != state:
+            raise Conflict(f"The run was redriven, as {view.row.redriven_as}.", code="dead_letter.redriven")
+        return view
+
+
+async def _dead(conn: Connection, tenant_id: UUID, ref: str) -> RunView:
+    view = await runs.read_run(conn, tenant_id=tenant_id, ref=ref)
+    if view.state is not RunState.DEAD:
+        raise Conflict(f"The run is {view.state}; only a dead run is a dead letter.", code="run.not_dead")
+    return view

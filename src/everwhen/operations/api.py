@@ -1,0 +1,116 @@
+"""Operations over HTTP."""
+
+# ruff: noqa: FAST003  # the tenant in the path is read by the dependency that grants access
+
+from typing import Annotated, Any, Final
+from uuid import UUID
+
+from fastapi import APIRouter, Path, Request, Response
+
+from everwhen.http.access import Access, Operator, Reader
+from everwhen.http.bodies import ControlRoute
+from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_id
+from everwhen.operations import service
+from everwhen.operations.model import OperationRow
+from everwhen.operations.service import Asked, PersonsOrder
+from everwhen.operations.wire import (
+    AbortIn,
+    OperationIn,
+    OperationOut,
+    OrderIn,
+    PlanIn,
+    PlanOut,
+    operation_out,
+    plan_out,
+)
+from everwhen.runs.api import REPLAYED
+from everwhen.runs.listing.service import LAST_ID
+
+router = APIRouter(route_class=ControlRoute, tags=["operations"])
+
+_LIST: Final = "operations"
+_CHANGED: Final[dict[int | str, dict[str, Any]]] = {409: {"description": "The plan is too old, or has changed"}}
+_STATE: Final[dict[int | str, dict[str, Any]]] = {409: {"description": "The operation's state does not allow it"}}
+
+OperationId = Annotated[UUID, Path(description="An operation's id.")]
+
+
+@router.post("/v1/tenants/{tenant}/operations/plan", responses=_CHANGED)
+async def plan_operation(*, access: Operator, body: PlanIn) -> PlanOut:
+    """Say what an operation would be about, and write nothing: the dry run. Its token is needed to carry it out."""
+    return plan_out(await service.plan(access.database, tenant_id=access.tenant_id, ask=body.ask()))
+
+
+@router.post(
+    "/v1/tenants/{tenant}/operations",
+    status_code=202,
+    responses={
+        202: {"headers": {REPLAYED: {"schema": {"type": "string"}, "description": "`true` for a replay"}}},
+        **_CHANGED,
+    },
+)
+async def create_operation(*, tenant: str, access: Operator, body: OperationIn, response: Response) -> OperationOut:
+    """Carry out a plan. The same token always answers with the same operation."""
+    row, replayed = await service.start(
+        access.database,
+        tenant_id=access.tenant_id,
+        ask=body.ask(),
+        asked=Asked(by=access.principal.subject, reason=body.reason, token=body.plan_token),
+    )
+    response.headers["Location"] = f"/v1/tenants/{tenant}/operations/{row.id}"
+    if replayed:
+        response.headers[REPLAYED] = "true"
+    return _out(row)
+
+
+@router.get("/v1/tenants/{tenant}/operations")
+async def list_operations(
+    *, request: Request, access: Reader, limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
+) -> Page[OperationOut]:
+    """List operations, the newest first."""
+    before = read_id(cursor, of=_LIST, default=LAST_ID)
+    found = await service.list_operations(access.database, tenant_id=access.tenant_id, before=before, limit=limit + 1)
+    following = next_page(request, found, limit=limit, of=_LIST, key=lambda row: str(row.id))
+    return Page(items=[_out(row) for row in found[:limit]], next=following)
+
+
+@router.get("/v1/tenants/{tenant}/operations/{operation}")
+async def get_operation(*, operation: OperationId, access: Reader) -> OperationOut:
+    """Read one operation: how far it is, and how its runs have ended."""
+    return _out(await service.get_operation(access.database, tenant_id=access.tenant_id, operation_id=operation))
+
+
+@router.post("/v1/tenants/{tenant}/operations/{operation}/abort", responses=_STATE)
+async def abort_operation(*, operation: OperationId, access: Operator, body: AbortIn) -> OperationOut:
+    """Make nothing more from now on; once this is answered, nothing is made. Aborting twice changes nothing."""
+    return _out(
+        await service.abort(
+            access.database,
+            tenant_id=access.tenant_id,
+            operation_id=operation,
+            order=_order(access, body.reason),
+            cancel_runs=body.cancel_runs,
+        )
+    )
+
+
+@router.post("/v1/tenants/{tenant}/operations/{operation}/pause", responses=_STATE)
+async def pause_operation(*, operation: OperationId, access: Operator, body: OrderIn | None = None) -> OperationOut:
+    """Stop for a while."""
+    order = _order(access, body and body.reason)
+    return _out(await service.pause(access.database, tenant_id=access.tenant_id, operation_id=operation, order=order))
+
+
+@router.post("/v1/tenants/{tenant}/operations/{operation}/resume", responses=_STATE)
+async def resume_operation(*, operation: OperationId, access: Operator, body: OrderIn | None = None) -> OperationOut:
+    """Go on where it stopped."""
+    order = _order(access, body and body.reason)
+    return _out(await service.resume(access.database, tenant_id=access.tenant_id, operation_id=operation, order=order))
+
+
+def _order(access: Access, reason: str | None) -> PersonsOrder:
+    return PersonsOrder(by=access.principal.subject, reason=reason)
+
+
+def _out(row: OperationRow) -> OperationOut:
+    return operation_out(row, now=row.read_at)

@@ -1,0 +1,282 @@
+"""What operations look like on the wire, in both directions."""
+
+from datetime import datetime, timedelta, timezone
+from typing import Annotated, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, Field, Strict
+
+from everwhen.core.backfill import Include
+from everwhen.core.bulk import Limits, OperationKind, OperationState, seconds_left
+from everwhen.core.filters import MOST_TEXT
+from everwhen.core.lifecycle import RunState
+from everwhen.http.access import NAME_PATTERN
+from everwhen.http.fields import Instant, Name, Priority, Sentence, Utc, Wire
+from everwhen.http.reasons import ReasonCode
+from everwhen.operations.model import OperationRow, Order, Request, parse_request
+from everwhen.operations.service import BACKFILL_PRIORITY, Ask, BackfillAsk, Planned
+from everwhen.runs.model import ref_of
+from everwhen.runs.service import RunView
+
+Verdict = Literal["dead", "missed", "skipped", "coalesced", "expired", "cancelled"]
+
+
+class BackfillIn(Wire):
+    """Which instants of a schedule to fill."""
+
+    schedule: Name
+    start: Instant = Field(alias="from", description="The first instant that may be filled.")
+    end: Instant = Field(alias="until", description="The first instant that is not filled any more; not in the future.")
+    include: Include = Field(default=Include.NOT_RUN, description="`all`: also instants that have run.")
+    only: list[Verdict] = Field(
+        default_factory=list[Verdict], max_length=6, description="Only instants with one of these verdicts."
+    )
+    id: Annotated[str, Field(pattern=NAME_PATTERN, max_length=100)] | None = Field(
+        default=None, description="Tells backfills apart: the same id makes the same runs. Null: the request's own."
+    )
+
+
+class PlanIn(Wire):
+    """What an operation is to do: by a filter of runs, or by a range of a schedule."""
+
+    kind: OperationKind
+    filter: Annotated[str, Field(max_length=MOST_TEXT)] = Field(
+        default="",
+        description="Which runs, such as `task:billing since:3d`; a redrive implies `state:dead letter:open`.",
+    )
+    backfill: BackfillIn | None = None
+    order: Order = Order.OLDEST
+    priority: Priority | None = Field(
+        default=None, description=f"Of the runs it makes; null: the dead run's, or {BACKFILL_PRIORITY} for a backfill."
+    )
+    rate_per_second: Annotated[float, Strict(), Field(gt=0, le=10_000, allow_inf_nan=False)] | None = None
+    canary: Annotated[int, Strict(), Field(ge=0, le=10_000)] = Field(
+        default=0, description="So many first; the others only when all of these have succeeded."
+    )
+    stop_after_dead: Annotated[int, Strict(), Field(ge=1, le=1_000_000)] | None = Field(
+        default=None, description="Stop when so many of its runs are dead."
+    )
+    stop_dead_share: Annotated[float, Strict(), Field(ge=0, lt=1)] | None = Field(
+        default=None, description="Stop when more than this share of its ended runs, from ten on, is dead."
+    )
+
+    def ask(self) -> Ask:
+        """Return what is asked for."""
+        return Ask(
+            kind=self.kind,
+            filter=self.filter,
+            backfill=None if self.backfill is None else _backfill(self.backfill),
+            order=self.order,
+            priority=self.priority,
+            limits=Limits(
+                rate=self.rate_per_second,
+                canary=self.canary,
+                most_dead=self.stop_after_dead,
+                most_dead_share=self.stop_dead_share,
+            ),
+        )
+
+
+class OperationIn(PlanIn):
+    """A plan to carry out, with the token that planning it gave."""
+
+    plan_token: Annotated[str, Field(min_length=1, max_length=100)]
+    reason: Sentence = Field(description="Why; kept with the operation and its runs.")
+
+
+class AbortIn(Wire):
+    """Why an operation is aborted, and whether what it made goes as well."""
+
+    reason: Sentence
+    cancel_runs: bool = Field(default=False, description="Also cancel its runs that have not ended.")
+
+
+class OrderIn(Wire):
+    """Why an operation is paused or goes on."""
+
+    reason: Sentence | None = None
+
+
+class SampleOut(BaseModel):
+    """One item: a run, or an instant (`local` by the schedule's clock)."""
+
+    run_id: UUID | None
+    ref: str | None
+    task: str | None
+    state: RunState | None
+    at: Utc
+    local: str | None
+
+
+class BackfillOut(BaseModel):
+    """Which instants are filled."""
+
+    id: str
+    schedule: str
+    start: Utc = Field(serialization_alias="from")
+    end: Utc = Field(serialization_alias="until")
+    include: Include
+    only: list[str]
+
+
+class PlanOut(BaseModel):
+    """What an operation would be about. Nothing was written; the token holds for ten minutes."""
+
+    kind: OperationKind
+    filter: str | None = Field(description="The filter in force, with what it had left open.")
+    backfill: BackfillOut | None
+    count: int
+    exact: bool = Field(description="False: there are more, and one operation takes on no more than `count`.")
+    seconds: float | None = Field(description="How long it takes at its rate; null without one.")
+    sentences: list[str]
+    sample: list[SampleOut]
+    plan_token: str
+    expires_at: Utc
+
+
+class CountsOut(BaseModel):
+    """Items: `done` + `skipped` + `left` = `total`. Of those done, how their runs ended, as far as was seen."""
+
+    total: int
+    done: int
+    skipped: int
+    left: int
+    succeeded: int
+    dead: int
+    ended_otherwise: int
+    under_way: int
+
+
+class OperationOut(BaseModel):
+    """An operation as it is now."""
+
+    id: UUID
+    kind: OperationKind
+    state: OperationState
+    reason_code: ReasonCode | None = Field(description="Why it stopped, if it did.")
+    reason: str
+    requested_by: str
+    created_at: Utc
+    changed_by: str
+    changed_reason: str | None
+    changed_at: Utc
+    finished_at: Utc | None
+    filter: str | None
+    backfill: BackfillOut | None
+    order: Order
+    priority: int | None
+    rate_per_second: float | None
+    canary: int
+    canary_passed: bool
+    stop_after_dead: int | None
+    stop_dead_share: float | None
+    counts: CountsOut
+    eta_seconds: float | None = Field(description="Until every item is done, by its rate or its speed so far.")
+
+
+def plan_out(planned: Planned) -> PlanOut:
+    """Return a plan as the wire has it."""
+    rate = planned.ask.limits.rate
+    seconds = None if rate is None else planned.count / rate
+    return PlanOut(
+        kind=planned.ask.kind,
+        filter=planned.filter and planned.filter.canonical,
+        backfill=None
+        if planned.backfill is None
+        else BackfillOut.model_validate(planned.backfill, from_attributes=True),
+        count=planned.count,
+        exact=planned.whole,
+        seconds=seconds,
+        sentences=_sentences(planned, seconds),
+        sample=[
+            *map(_run_sample, planned.runs),
+            *(_instant_sample(each.nominal_at, each.utc_offset) for each in planned.instants),
+        ],
+        plan_token=planned.token,
+        expires_at=planned.expires_at,
+    )
+
+
+def operation_out(row: OperationRow, *, now: datetime) -> OperationOut:
+    """Return an operation as the wire has it."""
+    request, progress = parse_request(row.request), row.progress
+    over = row.finished_at is not None
+    return OperationOut(
+        id=row.id,
+        kind=OperationKind(row.kind),
+        state=OperationState(row.state),
+        reason_code=row.state_reason,
+        reason=row.reason,
+        requested_by=row.requested_by,
+        created_at=row.created_at,
+        changed_by=row.changed_by,
+        changed_reason=row.changed_reason,
+        changed_at=row.changed_at,
+        finished_at=row.finished_at,
+        filter=request.filter,
+        backfill=_backfill_out(request),
+        order=request.order,
+        priority=request.priority,
+        rate_per_second=request.limits.rate,
+        canary=request.limits.canary,
+        canary_passed=row.canary_passed,
+        stop_after_dead=request.limits.most_dead,
+        stop_dead_share=request.limits.most_dead_share,
+        counts=CountsOut(
+            total=row.total,
+            done=row.done,
+            skipped=row.skipped,
+            left=progress.left,
+            succeeded=row.succeeded,
+            dead=row.dead,
+            ended_otherwise=row.ended,
+            under_way=progress.under_way,
+        ),
+        eta_seconds=None if over else seconds_left(progress, rate=request.limits.rate, elapsed=now - row.created_at),
+    )
+
+
+def _backfill(body: BackfillIn) -> BackfillAsk:
+    return BackfillAsk(
+        schedule=body.schedule,
+        start=body.start,
+        end=body.end,
+        include=body.include,
+        only=tuple(body.only),
+        id=body.id,
+    )
+
+
+def _backfill_out(request: Request) -> BackfillOut | None:
+    if request.backfill is None:
+        return None
+    return BackfillOut.model_validate(request.backfill, from_attributes=True)
+
+
+def _sentences(planned: Planned, seconds: float | None) -> list[str]:
+    count = f"{planned.count:,}" if planned.whole else f"More than {planned.count:,}"
+    what = {
+        OperationKind.REDRIVE: f"{count} dead runs would be run anew, each as a new run that is linked to it.",
+        OperationKind.BACKFILL: f"{count} instants would get a run.",
+        OperationKind.CANCEL_RUNS: f"{count} runs would be cancelled.",
+    }[planned.ask.kind]
+    told = [what]
+    if not planned.whole:
+        told.append("That is more than one operation takes on: narrow what is meant.")
+    if seconds is not None:
+        told.append(f"At {planned.ask.limits.rate:g} a second that takes {timedelta(seconds=round(seconds))}.")
+    if planned.ask.limits.canary:
+        told.append(f"The first {planned.ask.limits.canary:,} have to succeed before the others are made.")
+    return told
+
+
+def _run_sample(view: RunView) -> SampleOut:
+    row = view.row
+    return SampleOut(
+        run_id=row.run_id, ref=ref_of(row), task=row.task, state=view.state, at=row.nominal_at or row.due_at, local=None
+    )
+
+
+def _instant_sample(at: datetime, offset: timedelta) -> SampleOut:
+    local = at.astimezone(timezone(offset)).isoformat()
+    return SampleOut(run_id=None, ref=None, task=None, state=None, at=at, local=local)
