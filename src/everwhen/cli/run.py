@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import click
 
+from everwhen.cli.bulk import bulk, carry_out
 from everwhen.cli.client import STILL_WAITING, UNSUCCESSFUL, Api, with_api
 from everwhen.cli.listing import given, json_option, list_pages, paged
 from everwhen.cli.output import Columns, show_list, show_one
@@ -76,13 +77,21 @@ def request(*, api: Api, output: str, input_text: str | None, key: str | None, w
 
 
 @run.command("list")
+@click.option("--filter", "text", help="Such as 'state:dead task:billing due>=7d'; instead of the three below.")
 @click.option("--schedule", help="Of this schedule only.")
 @click.option("--task", help="Of this task only.")
 @click.option("--state", type=click.Choice(sorted({*UNENDED, *ENDS})), help="In this state only.")
 @paged
 @with_api
 def list_command(  # options
-    *, api: Api, output: str, schedule: str | None, task: str | None, state: str | None, **paging: Any
+    *,
+    api: Api,
+    output: str,
+    text: str | None,
+    schedule: str | None,
+    task: str | None,
+    state: str | None,
+    **paging: Any,
 ) -> None:
     """List runs, the newest first."""
     list_pages(
@@ -93,6 +102,7 @@ def list_command(  # options
         columns=COLUMNS,
         paging=paging,
         name="id",
+        filter=text,
         schedule=schedule,
         task=task,
         state=state,
@@ -108,12 +118,18 @@ def get(*, api: Api, output: str, ref: str) -> None:
 
 
 @run.command("cancel")
-@click.argument("ref")
-@click.option("--reason", help="Why; kept with the event.")
+@click.argument("ref", required=False)
+@click.option("--filter", "text", help="Every live run that this finds, such as 'task:billing state:waiting'.")
+@bulk
 @with_api
-def cancel(*, api: Api, output: str, ref: str, reason: str | None) -> None:
-    """End a run that waits, or ask the worker that holds it to stop."""
-    made = api.call("POST", api.tenant_path("runs", ref, "cancel"), body=given(reason=reason))
+def cancel(*, api: Api, output: str, ref: str | None, text: str | None, **options: Any) -> None:
+    """End a run that waits, or ask the worker that holds it to stop; or all that a filter finds."""
+    if (ref is None) == (text is None):
+        raise click.UsageError("name either a run or a --filter")
+    if ref is None:
+        carry_out(api, {"kind": "cancel_runs", "filter": text}, output=output, options=options)
+        return
+    made = api.call("POST", api.tenant_path("runs", ref, "cancel"), body=given(reason=options["reason"]))
     show_one(made, kind="RunList", output=output, name="id")
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import click
 
+from everwhen.cli.backfill import backfill
 from everwhen.cli.client import Api, with_api
 from everwhen.cli.listing import given, json_option, list_pages, paged
 from everwhen.cli.output import Columns, confirm, show_list, show_one
@@ -50,6 +51,9 @@ OFFSET_COLUMNS: Final[Columns] = {"SCHEDULE": "schedule", "BEFORE": "before_seco
 @click.group(short_help="Define, pause, resume and preview schedules.")
 def schedule() -> None:
     """Define schedules: a trigger, its policies, and the task that becomes due."""
+
+
+schedule.add_command(backfill)
 
 
 def _timing(function: Callable[..., None]) -> Callable[..., None]:
