@@ -20,6 +20,7 @@ from everwhen.calendars.model import CalendarDraft
 from everwhen.core.calendars import Definition
 from everwhen.core.lifecycle import RunState
 from everwhen.dead_letters import store as dead_letters_store
+from everwhen.explaining import store as explaining_store
 from everwhen.operations import store as operations_store
 from everwhen.postgres.pool import Database, PoolLimits
 from everwhen.runs import store as runs_store
@@ -37,6 +38,7 @@ STORES = (
     tasks_store,
     calendars_store,
     schedules_store,
+    explaining_store,
     runs_store,
     listing_store,
     dead_letters_store,
@@ -68,6 +70,7 @@ BODIES = {
     "review_tz": {"archive": archive()},
     "list_runs": None,
     "get_run": None,
+    "explain_run": None,
     "list_events": None,
     "list_attempts": None,
     "create_task": {"name": "{}-2"},

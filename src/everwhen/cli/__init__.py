@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "tz": "everwhen.cli.tz:tz",
     "up": "everwhen.cli.up:up",
     "verify": "everwhen.cli.verify:verify",
+    "why": "everwhen.cli.why:why",
     "worker": "everwhen.cli.worker:worker_command",
     "workflow": "everwhen.cli.workflow:workflow",
 }

@@ -11,11 +11,18 @@ import click
 from everwhen.cli.bulk import bulk, carry_out
 from everwhen.cli.client import STILL_WAITING, UNSUCCESSFUL, Api, with_api
 from everwhen.cli.listing import given, json_option, list_pages, paged
-from everwhen.cli.output import Columns, show_list, show_one
+from everwhen.cli.output import Columns, Row, show_list, show_one
 
 POLL_SECONDS: Final = 0.5
 UNENDED: Final = frozenset({"planned", "waiting", "running", "retrying"})
 ENDS: Final = ("succeeded", "dead", "cancelled", "expired", "skipped", "missed", "coalesced")
+
+
+def _meaning(event: Row) -> str:
+    detail: dict[str, Any] = event["detail"] or {}
+    facts = ", ".join(f"{name}={value}" for name, value in detail.items())
+    return " ".join(filter(None, (event["reason_sentence"], facts and f"({facts})"))) or "-"
+
 
 COLUMNS: Final[Columns] = {
     "RUN": lambda run: run["ref"] or run["id"],
@@ -31,7 +38,7 @@ EVENT_COLUMNS: Final[Columns] = {
     "EVENT": "kind",
     "ATTEMPT": "attempt",
     "REASON": "reason",
-    "DETAIL": "detail",
+    "MEANING": _meaning,
 }
 ATTEMPT_COLUMNS: Final[Columns] = {
     "ATTEMPT": "attempt",

@@ -41,6 +41,12 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
         telling="Attempt {attempt} failed{error}.",
         remedy="Read the error of the attempt; the next attempt follows by itself.",
     ),
+    Reason.ATTEMPT_MANY: _of(
+        Category.RETRY,
+        _INFO,
+        "Further attempts followed, too many to be told one by one.",
+        telling="Further attempts followed, {attempts} in all, too many to be told one by one.",
+    ),
     Reason.ATTEMPT_NOT_RETRYABLE: _of(
         Category.ENDED,
         _ERROR,
@@ -66,6 +72,11 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
         "The attempt ran longer than its time-out.",
         telling="Attempt {attempt} ran longer than its time-out.",
         remedy="Make the task faster, or its time-out longer.",
+    ),
+    Reason.BACKFILL_REQUESTED: _of(
+        Category.POLICY,
+        _INFO,
+        "A backfill made the run later, for an instant that had passed.",
     ),
     Reason.CALENDAR_CHANGED: _of(
         Category.CHANGED, _INFO, "A calendar that the schedule uses was changed before the run was due."
@@ -272,6 +283,11 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
         "The run waited in the line of its queue until a worker took it.",
         telling="The run waited in the line of queue {queue} until a worker took it.",
     ),
+    Reason.REQUEST_AFTER_DUE: _of(
+        Category.POLICY,
+        _INFO,
+        "The run was asked for after the instant that it names.",
+    ),
     Reason.RETRY_BACKOFF: _of(
         Category.RETRY,
         _INFO,
@@ -301,6 +317,12 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     Reason.RUN_ENDED: _of(Category.REFUSED, _INFO, "The run has already ended; what is terminal stays as it is."),
     Reason.RUN_NOT_CLAIMED: _of(Category.REFUSED, _INFO, "Nobody holds a lease on the run."),
     Reason.RUN_NOT_DUE: _of(Category.REFUSED, _INFO, "The run is not due yet."),
+    Reason.SCHEDULE_AFTER_DELETION: _of(
+        Category.NEVER,
+        _INFO,
+        "The schedule had been deleted by that instant.",
+        telling="The schedule was deleted before that instant, at {deleted}.",
+    ),
     Reason.SCHEDULE_BEFORE_CREATION: _of(
         Category.NEVER,
         _INFO,
@@ -314,14 +336,14 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
         Category.SYSTEM,
         _ERROR,
         "The schedule could not be planned: an error came of it each time.",
-        telling="The schedule could not be planned, {failures} times in a row: {error}.",
+        telling="The schedule could not be planned, {failures} times in a row{error}.",
         remedy="Change the schedule so that it can be planned; its status names the error.",
     ),
     Reason.SCHEDULE_NOT_INTENDED: _of(
         Category.NEVER,
         _INFO,
         "The schedule's trigger does not name that instant.",
-        telling="The schedule's trigger does not name that instant; {neighbours}.",
+        telling="The schedule's trigger does not name that instant; it names {before} before it and {after} after it.",
     ),
     Reason.SCHEDULE_PAUSED: _of(
         Category.POLICY,
@@ -395,8 +417,8 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     Reason.WORKER_NONE_REGISTERED: _of(
         Category.RESOURCE,
         _ERROR,
-        "No worker has ever asked for runs of the queue.",
-        telling="No worker has ever asked for runs of queue {queue}.",
+        "No worker has asked for runs of the queue in the last 30 days.",
+        telling="No worker has asked for runs of queue {queue} in the last 30 days.",
         remedy="Start a worker for the queue, or correct the queue's name on the task.",
     ),
     Reason.WORKER_SLOTS_FULL: _of(

@@ -1,13 +1,29 @@
-"""Reasons over HTTP."""
+"""Reasons and explanations over HTTP."""
 
-from fastapi import APIRouter
+# the tenant in the path is read by the dependency that grants access
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path
 from pydantic import BaseModel, Field
 
 from everwhen.core.meanings import MEANINGS, anchor_of, fields_of
 from everwhen.core.reasons import Category, Reason, Severity
+from everwhen.explaining import service
+from everwhen.explaining.wire import ExplanationOut, explanation_out
+from everwhen.http.access import Reader
 from everwhen.http.bodies import ControlRoute
 
 router = APIRouter(route_class=ControlRoute, tags=["reasons"])
+
+
+RunRef = Annotated[
+    str,
+    Path(
+        pattern=r"^[A-Za-z0-9._@:+-]{1,280}$",
+        description="A run's id, or `schedule@time`: by the schedule's clock, or with an offset.",
+    ),
+]
 
 
 class ReasonOut(BaseModel):
@@ -33,6 +49,13 @@ class ReasonsOut(BaseModel):
 async def list_reasons() -> ReasonsOut:
     """List every reason that a run may have, with its category, severity, sentence and remedy."""
     return _REGISTRY
+
+
+@router.get("/v1/tenants/{tenant}/runs/{run}/explain")
+async def explain_run(*, tenant: str, run: RunRef, access: Reader) -> ExplanationOut:
+    """Say why a run started when it did, or why there is none at that instant."""
+    told = await service.explain(access.database, tenant_id=access.tenant_id, tenant=tenant, ref=run)
+    return explanation_out(told)
 
 
 def _reason_out(reason: Reason) -> ReasonOut:

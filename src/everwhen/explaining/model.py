@@ -40,3 +40,72 @@ class LineState:
     reason: str
     since: datetime
     facts: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """One of the schedules that have had a name. `updated_at` is when it was deleted, if it was."""
+
+    uid: UUID
+    state: str
+    state_reason: str | None
+    created_at: datetime
+    updated_at: datetime
+    decided_until: datetime
+    failures: int
+    last_error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevisionRow:
+    """What a schedule was under one revision. `spec` is JSON text."""
+
+    revision: int
+    action: str
+    task: str
+    spec: str
+    changed_by: str
+    reason: str | None
+    changed_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskPolicy:
+    """What a task says of its runs, as it is now. `retry` is JSON text."""
+
+    queue: str
+    retry: str
+    timeout_seconds: float | None
+    start_deadline_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanRow:
+    """A recorded span. `detail` is JSON text."""
+
+    first_at: datetime
+    last_at: datetime
+    instants: int
+    verdict: str
+    reason: str
+    recorded_at: datetime
+    detail: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockedRow:
+    """What blocked a line. `facts` is JSON text."""
+
+    reason: str
+    since: datetime
+    until: datetime | None
+    opened_at: datetime
+    facts: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedRow:
+    """A stretch in which somebody watched the lines."""
+
+    since: datetime
+    until: datetime

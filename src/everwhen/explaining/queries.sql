@@ -119,3 +119,147 @@ where observer_id = %(observer_id)s and since = %(since)s and until >= %(unbroke
 insert into everwhen.observations (observer_id, since, until)
 values (%(observer_id)s, %(now)s, %(now)s)
 on conflict do nothing;
+
+-- name: find_generations
+-- Every schedule that has had this name, the newest first: a deleted one leaves its name to others, and its history.
+select s.uid, s.state, s.state_reason, s.created_at, s.updated_at, w.decided_until, w.failures, w.last_error
+from (
+  select s.uid, s.state, s.state_reason, s.created_at, s.updated_at
+  from everwhen.schedules s
+  where s.tenant_id = %(tenant_id)s and s.name = %(name)s
+  order by s.created_at desc
+  limit %(limit)s) s
+cross join lateral (
+  select w.decided_until, w.failures, w.last_error
+  from everwhen.watermarks w
+  where w.tenant_id = %(tenant_id)s and w.schedule_uid = s.uid
+  offset 0) w
+order by s.created_at desc;
+
+-- name: get_generation
+-- One schedule by its uid, deleted or not.
+select s.uid, s.state, s.state_reason, s.created_at, s.updated_at, w.decided_until, w.failures, w.last_error
+from everwhen.schedules s
+cross join lateral (
+  select w.decided_until, w.failures, w.last_error
+  from everwhen.watermarks w
+  where w.tenant_id = s.tenant_id and w.schedule_uid = s.uid
+  offset 0) w
+where s.tenant_id = %(tenant_id)s and s.uid = %(schedule_uid)s;
+
+-- name: revision_in_force
+-- What a schedule was at an instant; before it was made, what it was made as.
+select revision, action, task, spec::text as spec, changed_by, reason, changed_at
+from everwhen.schedule_revisions
+where tenant_id = %(tenant_id)s and uid = %(schedule_uid)s and (changed_at <= %(at)s or revision = 1)
+order by revision desc
+limit 1;
+
+-- name: get_revision
+select revision, action, task, spec::text as spec, changed_by, reason, changed_at
+from everwhen.schedule_revisions
+where tenant_id = %(tenant_id)s and uid = %(schedule_uid)s and revision = %(revision)s;
+
+-- name: get_task_policy
+select queue, retry::text as retry, timeout_seconds, start_deadline_seconds
+from everwhen.tasks
+where tenant_id = %(tenant_id)s and name = %(task)s;
+
+-- name: find_span
+-- The recorded span that an instant lies in.
+select first_at, last_at, instants, verdict, reason, recorded_at, detail::text as detail
+from (
+  select s.*
+  from everwhen.spans s
+  where s.tenant_id = %(tenant_id)s and s.schedule_uid = %(schedule_uid)s and s.first_at <= %(at)s
+  order by s.first_at desc
+  limit 10) s
+where s.last_at >= %(at)s
+order by s.first_at desc
+limit 1;
+
+-- name: list_spans_near
+-- The spans around one with its verdict and reason: what one bounded step of the planner found is a span, and the next
+-- step's is its neighbour.
+(select first_at, last_at, instants, verdict, reason, recorded_at, detail::text as detail
+ from everwhen.spans
+ where tenant_id = %(tenant_id)s and schedule_uid = %(schedule_uid)s and first_at <= %(first_at)s
+   and verdict = %(verdict)s and reason = %(reason)s
+ order by first_at desc
+ limit %(limit)s)
+union all
+(select first_at, last_at, instants, verdict, reason, recorded_at, detail::text as detail
+ from everwhen.spans
+ where tenant_id = %(tenant_id)s and schedule_uid = %(schedule_uid)s and first_at > %(first_at)s
+   and verdict = %(verdict)s and reason = %(reason)s
+ order by first_at
+ limit %(limit)s)
+order by first_at;
+
+-- name: decided_before
+-- When a schedule was looked at last, before the look that decided what is asked about: the newest trace of its runs
+-- before an instant and of its spans. Null when there is none among the nearest ones.
+select max(seen.at) as at
+from (
+  (select max(r.planned_at) as at
+   from (
+     select r.planned_at
+     from everwhen.runs r
+     where r.tenant_id = %(tenant_id)s and r.schedule_uid = %(schedule_uid)s and r.run_id < everwhen.first_run_id(%(at)s)
+     order by r.run_id desc
+     limit 200) r
+   where r.planned_at < %(before)s)
+  union all
+  (select max(s.recorded_at) as at
+   from (
+     select s.recorded_at
+     from everwhen.spans s
+     where s.tenant_id = %(tenant_id)s and s.schedule_uid = %(schedule_uid)s and s.first_at <= %(at)s
+     order by s.first_at desc
+     limit 200) s
+   where s.recorded_at < %(before)s)) seen;
+
+-- name: list_blocked
+-- What blocked a line, or one task of it, in a stretch of time: what goes on, and what ended within or after it.
+(select reason, since, until, opened_at, facts::text as facts
+ from everwhen.line_states
+ where tenant_id = %(tenant_id)s and queue = %(queue)s and task = any(array['', %(task)s]) and until is null
+   and since < %(until)s
+ limit 100)
+union all
+(select reason, since, until, opened_at, facts::text as facts
+ from everwhen.line_states
+ where tenant_id = %(tenant_id)s and queue = %(queue)s and until > %(since)s and task = any(array['', %(task)s])
+   and since < %(until)s
+ order by until
+ limit %(limit)s)
+order by since;
+
+-- name: list_observed
+-- Who watched the lines in a stretch of time.
+select since, until
+from everwhen.observations
+where until >= %(since)s::timestamptz and since <= %(until)s::timestamptz
+order by since
+limit %(limit)s;
+
+-- name: count_ahead
+-- How many due runs are ahead of one in its line, up to a bound: those with a higher priority, and older ones.
+-- One walk along the line's key for each priority, none past the run itself.
+select count(*) as ahead
+from generate_series(%(priority)s::int, 9) p
+cross join lateral (
+  select from everwhen.waiting w
+  where w.tenant_id = %(tenant_id)s and w.queue = %(queue)s and w.priority = p
+    and w.available_at <= case when p > %(priority)s then %(now)s::timestamptz else %(available_at)s::timestamptz end
+    and w.run_id <> %(run_id)s
+  limit %(most)s) w;
+
+-- name: last_turn
+-- Whether a schedule was paused at an instant: the last change until then that made it pause or go on.
+select action
+from everwhen.schedule_revisions
+where tenant_id = %(tenant_id)s and uid = %(schedule_uid)s and changed_at <= %(at)s
+  and action = any(array['created', 'paused', 'resumed'])
+order by revision desc
+limit 1;

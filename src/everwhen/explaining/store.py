@@ -7,8 +7,18 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
-from everwhen.explaining.model import LaneKey, LineState, StandingLine
-from everwhen.postgres.fetch import execute_count, fetch_all
+from everwhen.explaining.model import (
+    BlockedRow,
+    Generation,
+    LaneKey,
+    LineState,
+    ObservedRow,
+    RevisionRow,
+    SpanRow,
+    StandingLine,
+    TaskPolicy,
+)
+from everwhen.postgres.fetch import execute_count, fetch_all, fetch_one, fetch_optional
 from everwhen.postgres.sql import load
 
 _SQL = load("everwhen.explaining")
@@ -145,3 +155,118 @@ async def extend_observation(
 async def begin_observation(conn: Conn, *, observer_id: UUID, now: datetime) -> int:
     """Begin a stretch of watching."""
     return await execute_count(conn, _SQL["begin_observation"], {"observer_id": observer_id, "now": now})
+
+
+async def find_generations(conn: Conn, *, tenant_id: UUID, name: str, limit: int) -> list[Generation]:
+    """Return the schedules that have had this name, the newest first."""
+    params = {"tenant_id": tenant_id, "name": name, "limit": limit}
+    return await fetch_all(conn, _SQL["find_generations"], params, Generation)
+
+
+async def get_generation(conn: Conn, *, tenant_id: UUID, schedule_uid: UUID) -> Generation | None:
+    """Read one schedule, deleted or not."""
+    params = {"tenant_id": tenant_id, "schedule_uid": schedule_uid}
+    return await fetch_optional(conn, _SQL["get_generation"], params, Generation)
+
+
+async def revision_in_force(conn: Conn, *, tenant_id: UUID, schedule_uid: UUID, at: datetime) -> RevisionRow | None:
+    """Return what the schedule was at an instant."""
+    params = {"tenant_id": tenant_id, "schedule_uid": schedule_uid, "at": at}
+    return await fetch_optional(conn, _SQL["revision_in_force"], params, RevisionRow)
+
+
+async def get_revision(conn: Conn, *, tenant_id: UUID, schedule_uid: UUID, revision: int) -> RevisionRow | None:
+    """Return one revision of a schedule."""
+    params = {"tenant_id": tenant_id, "schedule_uid": schedule_uid, "revision": revision}
+    return await fetch_optional(conn, _SQL["get_revision"], params, RevisionRow)
+
+
+async def get_task_policy(conn: Conn, *, tenant_id: UUID, task: str) -> TaskPolicy | None:
+    """Return what a task says of its runs."""
+    return await fetch_optional(conn, _SQL["get_task_policy"], {"tenant_id": tenant_id, "task": task}, TaskPolicy)
+
+
+async def find_span(conn: Conn, *, tenant_id: UUID, schedule_uid: UUID, at: datetime) -> SpanRow | None:
+    """Return the recorded span that an instant lies in."""
+    params = {"tenant_id": tenant_id, "schedule_uid": schedule_uid, "at": at}
+    return await fetch_optional(conn, _SQL["find_span"], params, SpanRow)
+
+
+async def list_spans_near(
+    conn: Conn,
+    *,
+    tenant_id: UUID,
+    schedule_uid: UUID,
+    first_at: datetime,
+    verdict: str,
+    reason: str,
+    limit: int,
+) -> list[SpanRow]:
+    """Return the span that begins at `first_at`, and up to `limit` on either side that say the same."""
+    params = {
+        "tenant_id": tenant_id,
+        "schedule_uid": schedule_uid,
+        "first_at": first_at,
+        "verdict": verdict,
+        "reason": reason,
+        "limit": limit,
+    }
+    return await fetch_all(conn, _SQL["list_spans_near"], params, SpanRow)
+
+
+async def decided_before(
+    conn: Conn, *, tenant_id: UUID, schedule_uid: UUID, at: datetime, before: datetime
+) -> datetime | None:
+    """Return when the schedule was looked at last before `before`, by its traces up to the instant `at`."""
+    params = {"tenant_id": tenant_id, "schedule_uid": schedule_uid, "at": at, "before": before}
+    return await fetch_optional(conn, _SQL["decided_before"], params, datetime)
+
+
+async def list_blocked(
+    conn: Conn, *, tenant_id: UUID, queue: str, task: str, since: datetime, until: datetime, limit: int
+) -> list[BlockedRow]:
+    """Return what blocked a line, or this task of it, between two instants."""
+    params = {
+        "tenant_id": tenant_id,
+        "queue": queue,
+        "task": task,
+        "since": since,
+        "until": until,
+        "limit": limit,
+    }
+    return await fetch_all(conn, _SQL["list_blocked"], params, BlockedRow)
+
+
+async def list_observed(conn: Conn, *, since: datetime, until: datetime, limit: int) -> list[ObservedRow]:
+    """Return the stretches between two instants in which somebody watched."""
+    return await fetch_all(conn, _SQL["list_observed"], {"since": since, "until": until, "limit": limit}, ObservedRow)
+
+
+async def count_ahead(
+    conn: Conn,
+    *,
+    tenant_id: UUID,
+    queue: str,
+    priority: int,
+    available_at: datetime,
+    run_id: UUID,
+    now: datetime,
+    most: int,
+) -> int:
+    """Count the due runs ahead of one, at most `most`."""
+    params = {
+        "tenant_id": tenant_id,
+        "queue": queue,
+        "priority": priority,
+        "available_at": available_at,
+        "run_id": run_id,
+        "now": now,
+        "most": most,
+    }
+    return await fetch_one(conn, _SQL["count_ahead"], params, int)
+
+
+async def last_turn(conn: Conn, *, tenant_id: UUID, schedule_uid: UUID, at: datetime) -> str | None:
+    """Return `created`, `paused` or `resumed`, whichever of them came last by an instant; None before all of them."""
+    params = {"tenant_id": tenant_id, "schedule_uid": schedule_uid, "at": at}
+    return await fetch_optional(conn, _SQL["last_turn"], params, str)

@@ -510,6 +510,8 @@ CREATE INDEX lanes_queue ON everwhen.lanes USING btree (queue, virtual_time);
 
 CREATE INDEX leases_lane ON everwhen.leases USING btree (tenant_id, queue) WHERE (lease_token > 0);
 
+CREATE INDEX line_states_ended ON everwhen.line_states USING btree (tenant_id, queue, until) WHERE (until IS NOT NULL);
+
 CREATE UNIQUE INDEX line_states_open ON everwhen.line_states USING btree (tenant_id, queue, task, reason) WHERE (until IS NULL);
 
 CREATE INDEX observations_until ON everwhen.observations USING btree (until);

@@ -163,6 +163,31 @@ async def list_events(db: Database, *, tenant_id: UUID, ref: str, after: int = 0
         return await store.list_events(conn, tenant_id=tenant_id, run_id=run.row.run_id, after=after, limit=limit)
 
 
+async def find_run(conn: Connection, *, tenant_id: UUID, run_id: UUID) -> RunView | None:
+    """Read a run in the caller's transaction; None when there is none."""
+    row = await store.get_run(conn, tenant_id=tenant_id, run_id=run_id)
+    return None if row is None else _view(row, conn.now)
+
+
+async def id_of_instant(conn: Connection, *, tenant_id: UUID, schedule_uid: UUID, nominal_at: datetime) -> UUID:
+    """Return the id that a schedule's run at this instant has, or would have."""
+    last_due_at = add(nominal_at, MOST_WINDOW)
+    moved = await store.find_nominal(
+        conn, tenant_id=tenant_id, schedule_uid=schedule_uid, nominal_at=nominal_at, last_due_at=last_due_at
+    )
+    return moved or scheduled_run_id(tenant_id, schedule_uid, nominal_at=nominal_at, due_at=nominal_at)
+
+
+async def history_of(conn: Connection, *, tenant_id: UUID, run_id: UUID, limit: int) -> list[RunEvent]:
+    """Return the first `limit` events of a run, in the caller's transaction."""
+    return await store.list_events(conn, tenant_id=tenant_id, run_id=run_id, after=0, limit=limit)
+
+
+async def attempts_of(conn: Connection, *, tenant_id: UUID, run_id: UUID) -> list[Attempt]:
+    """Return the attempts of a run, in the caller's transaction."""
+    return await store.list_attempts(conn, tenant_id=tenant_id, run_id=run_id)
+
+
 async def cancel_run(
     db: Database,
     *,
@@ -307,14 +332,7 @@ async def _resolve(conn: Connection, tenant_id: UUID, ref: str) -> UUID:
     target = None if nominal_at is None else await store.find_schedule_target(conn, tenant_id=tenant_id, name=name)
     if target is None or nominal_at is None:
         raise _unknown()
-    moved = await store.find_nominal(
-        conn,
-        tenant_id=tenant_id,
-        schedule_uid=target.uid,
-        nominal_at=nominal_at,
-        last_due_at=add(nominal_at, MOST_WINDOW),
-    )
-    return moved or scheduled_run_id(tenant_id, target.uid, nominal_at=nominal_at, due_at=nominal_at)
+    return await id_of_instant(conn, tenant_id=tenant_id, schedule_uid=target.uid, nominal_at=nominal_at)
 
 
 def _has_offset(local: str) -> bool:

@@ -1,0 +1,170 @@
+"""Reads the facts of one run: its history, its schedule as it was then, and what blocked its line meanwhile."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final, cast
+from uuid import UUID
+
+from everwhen.core.explaining import PLANNER_GRACE, Facts, RunFacts, Told, Tried
+from everwhen.core.lifecycle import RunState
+from everwhen.core.timeline import Blocked
+from everwhen.explaining import store
+from everwhen.explaining.model import RevisionRow, TaskPolicy
+from everwhen.postgres.pool import Connection
+from everwhen.runs import service as runs
+from everwhen.runs.model import Attempt, RunEvent
+from everwhen.runs.service import RunView
+
+MOST_EVENTS: Final = 2_000
+MOST_BLOCKED: Final = 400
+MOST_OBSERVED: Final = 1_000
+MOST_AHEAD: Final = 10_000
+
+_POLICIES: Final = frozenset({"catch_up", "flex", "overlap", "timezone", "gap", "fold", "calendars"})
+
+
+async def facts_of(conn: Connection, tenant_id: UUID, view: RunView) -> Facts:
+    """Return everything that the account of a run is made from."""
+    row = view.row
+    events = await runs.history_of(conn, tenant_id=tenant_id, run_id=row.run_id, limit=MOST_EVENTS + 1)
+    attempts = await runs.attempts_of(conn, tenant_id=tenant_id, run_id=row.run_id)
+    run = _run_facts(view)
+    if row.schedule_uid is not None and row.source == "schedule" and run.planned_at > run.due_at:
+        run = await with_schedule(conn, tenant_id, row.schedule_uid, run)
+    until = row.finished_at or conn.now
+    blocked = await store.list_blocked(
+        conn,
+        tenant_id=tenant_id,
+        queue=row.queue,
+        task=row.task,
+        since=run.intended_at,
+        until=until,
+        limit=MOST_BLOCKED,
+    )
+    observed = await store.list_observed(conn, since=run.intended_at, until=until, limit=MOST_OBSERVED)
+    return Facts(
+        run=run,
+        events=[_told(event) for event in events[:MOST_EVENTS]],
+        attempts=[tried(attempt) for attempt in attempts],
+        blocked=[
+            Blocked(
+                reason=each.reason,
+                since=each.since,
+                until=each.until,
+                noticed_at=each.opened_at,
+                facts=json.loads(each.facts),
+            )
+            for each in blocked
+        ],
+        observed=[(each.since, each.until) for each in observed],
+        now=conn.now,
+        is_cut=len(events) > MOST_EVENTS or len(blocked) >= MOST_BLOCKED,
+    )
+
+
+async def with_schedule(conn: Connection, tenant_id: UUID, schedule_uid: UUID, run: RunFacts) -> RunFacts:
+    """Add what a run that was planned late needs of its schedule."""
+    schedule = await store.get_generation(conn, tenant_id=tenant_id, schedule_uid=schedule_uid)
+    action = await store.last_turn(conn, tenant_id=tenant_id, schedule_uid=schedule_uid, at=run.intended_at)
+    decided_at = None
+    if run.planned_at - run.due_at > PLANNER_GRACE:
+        decided_at = await store.decided_before(
+            conn, tenant_id=tenant_id, schedule_uid=schedule_uid, at=run.intended_at, before=run.planned_at
+        )
+    return replace(
+        run,
+        decided_at=decided_at,
+        created_at=None if schedule is None else schedule.created_at,
+        was_paused=action == "paused",
+    )
+
+
+async def ahead_of(conn: Connection, tenant_id: UUID, view: RunView) -> int:
+    """Count the runs ahead of one that waits, up to MOST_AHEAD."""
+    row = view.row
+    if view.state is not RunState.WAITING or row.available_at is None:
+        return 0
+    return await store.count_ahead(
+        conn,
+        tenant_id=tenant_id,
+        queue=row.queue,
+        priority=row.priority,
+        available_at=row.available_at,
+        run_id=row.run_id,
+        now=conn.now,
+        most=MOST_AHEAD,
+    )
+
+
+def policy_of(revision: RevisionRow | None, task: TaskPolicy | None) -> dict[str, Any]:
+    """Return the rules that were in force: those of the schedule's revision, and the task's as they are now."""
+    said: dict[str, Any] = {"revision": None, "changed_at": None, "changed_by": None, "schedule": {}, "task": {}}
+    if revision is not None:
+        spec: Mapping[str, Any] = json.loads(revision.spec)
+        said |= {
+            "revision": revision.revision,
+            "changed_at": revision.changed_at,
+            "changed_by": revision.changed_by,
+            "schedule": {name: value for name, value in spec.items() if name in _POLICIES},
+        }
+    if task is not None:
+        said["task"] = {
+            "retry": json.loads(task.retry),
+            "timeout_seconds": task.timeout_seconds,
+            "start_deadline_seconds": task.start_deadline_seconds,
+        }
+    return said
+
+
+def tried(attempt: Attempt) -> Tried:
+    """Return an attempt as it is told, its error as one text."""
+    return Tried(attempt=attempt.attempt, worker=attempt.worker, error=_error(attempt.error))
+
+
+def read_detail(text: str | None) -> dict[str, Any]:
+    """Read an event's detail; nothing where it is none, or no object."""
+    detail: Any = None if text is None else json.loads(text)
+    return cast("dict[str, Any]", detail) if isinstance(detail, dict) else {}
+
+
+def ended_facts(facts: Facts) -> dict[str, Any]:
+    """Return what the sentence about a run's end needs: who asked for it, what the last error was, which deadline."""
+    run = facts.run
+    last = next((event for event in reversed(facts.events) if event.kind == run.state), None)
+    detail = dict(last.detail) if last is not None else {}
+    why = detail.pop("reason", None)
+    error = next((each.error for each in reversed(facts.attempts) if each.error), None)
+    said: dict[str, Any] = {**detail, "attempts": run.attempts, "attempt": run.attempts, "error": error, "why": why}
+    if run.expires_at is not None:
+        said["deadline"] = run.expires_at
+    if facts.attempts:
+        said["worker"] = facts.attempts[-1].worker
+    return said
+
+
+def _run_facts(view: RunView) -> RunFacts:
+    row = view.row
+    return RunFacts(
+        state=view.state,
+        source=row.source,
+        queue=row.queue,
+        intended_at=row.due_at if row.nominal_at is None else min(row.nominal_at, row.due_at),
+        due_at=row.due_at,
+        planned_at=row.planned_at,
+        attempts=row.attempts,
+        reason=row.reason,
+        available_at=row.available_at,
+        expires_at=row.expires_at,
+    )
+
+
+def _told(event: RunEvent) -> Told:
+    return Told(
+        kind=event.kind, at=event.at, attempt=event.attempt, reason=event.reason, detail=read_detail(event.detail)
+    )
+
+
+def _error(text: str | None) -> str | None:
+    error = read_detail(text)
+    return f"{error.get('type', 'Error')}: {error.get('message', '')}".removesuffix(": ") if error else None

@@ -1,0 +1,99 @@
+"""What a person can do: the registry's remedies for what is to blame, each with the command and the path that do it."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from everwhen.core.meanings import MEANINGS
+from everwhen.core.reasons import Reason
+
+MOST_REMEDIES: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Whose remedy it is: the tenant's path, and the names that a command needs."""
+
+    tenant: str
+    run: str | None
+    schedule: str | None
+    task: str | None
+    queue: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy:
+    """What to do. `action` is a command; `href` is the path of what is to be changed or looked at."""
+
+    reason: str
+    text: str
+    action: str | None
+    href: str | None
+
+
+_Said = Callable[[Place], tuple[str, str] | None]
+
+
+def remedies_for(reasons: Iterable[str], place: Place) -> list[Remedy]:
+    """Return what helps against these reasons, the most important first; each text once."""
+    found: dict[str, Remedy] = {}
+    for reason in reasons:
+        meaning = MEANINGS.get(reason)
+        if meaning is None or not meaning.remedy:
+            continue
+        action, href = _way(reason, place) or (None, None)
+        found.setdefault(meaning.remedy, Remedy(reason=reason, text=meaning.remedy, action=action, href=href))
+    return list(found.values())[:MOST_REMEDIES]
+
+
+def _way(reason: str, place: Place) -> tuple[str, str] | None:
+    said = _WAYS.get(reason)
+    return None if said is None else said(place)
+
+
+def _path(place: Place, kind: str, name: str) -> str:
+    return f"/v1/tenants/{place.tenant}/{kind}/{name}"
+
+
+def _schedule(verb: str, tail: str = "") -> _Said:
+    def said(place: Place) -> tuple[str, str] | None:
+        if place.schedule is None:
+            return None
+        return f"everwhen schedule {verb} {place.schedule}", _path(place, "schedules", place.schedule) + tail
+
+    return said
+
+
+def _task(place: Place) -> tuple[str, str] | None:
+    if place.task is None:
+        return None
+    return f"everwhen task update {place.task}", _path(place, "tasks", place.task)
+
+
+def _attempts(place: Place) -> tuple[str, str] | None:
+    if place.run is None:
+        return None
+    return f"everwhen run attempts {place.run}", _path(place, "runs", place.run) + "/attempts"
+
+
+_WAYS: Final[Mapping[str, _Said]] = {
+    Reason.ATTEMPT_FAILED: _attempts,
+    Reason.ATTEMPT_NOT_RETRYABLE: _attempts,
+    Reason.ATTEMPT_TIMED_OUT: _task,
+    Reason.CALENDAR_DST_DUPLICATE: _schedule("update"),
+    Reason.CALENDAR_DST_GAP: _schedule("update"),
+    Reason.CALENDAR_EXCLUDED: _schedule("update"),
+    Reason.CATCHUP_COALESCED: _schedule("update"),
+    Reason.CATCHUP_SKIP: _schedule("update"),
+    Reason.CATCHUP_WINDOW: _schedule("update"),
+    Reason.FLEX_WINDOW: _schedule("update"),
+    Reason.LEASE_EXPIRED: _attempts,
+    Reason.RETRY_EXHAUSTED: _attempts,
+    Reason.RETRY_UNREADABLE: _task,
+    Reason.SCHEDULE_FAILING: _schedule("get"),
+    Reason.SCHEDULE_PAUSED: _schedule("resume", "/resume"),
+    Reason.START_DEADLINE: _task,
+    Reason.WORKER_NO_CAPABILITY_MATCH: _task,
+    Reason.WINDOW_AFTER_END: _schedule("update"),
+    Reason.WINDOW_BEFORE_START: _schedule("update"),
+}
