@@ -16,7 +16,7 @@ from uuid import UUID
 from everwhen.core.ids import scheduled_run_id
 from everwhen.core.triggers import Timing, look
 
-LOOKED_AT_ONCE: Final = 2_000
+LOOKED_AT_ONCE: Final = 5_000
 """How many instants are looked at in one step."""
 
 RAN: Final = frozenset({"succeeded", "dead", "redriven", "live"})

@@ -37,7 +37,7 @@ from everwhen.postgres.pool import Connection, Database
 from everwhen.roles import Tick
 from everwhen.runs import service as runs
 from everwhen.runs.derived import Filling, Making, PastInstant, make_backfilled, make_redriven
-from everwhen.runs.ends import OnEnded, nobody_follows
+from everwhen.runs.ends import Ended, OnEnded, nobody_follows
 from everwhen.runs.listing.service import RUNS
 from everwhen.runs.service import OnReady
 
@@ -181,31 +181,46 @@ class Operator:
 
     async def _cancel(self, conn: Connection, row: OperationRow, items: Sequence[Item]) -> list[Result]:
         run_ids = [item.run_id for item in items if item.run_id is not None]
-        asked = {run_id for run_id in run_ids if await self._cancel_one(conn, row, run_id)}
+        asked = await self._cancel_each(conn, row, run_ids, by=row.requested_by, reason=row.reason)
         return _results(items, run_ids, asked, Reason.RUN_ENDED)
 
     async def _withdraw(self, conn: Connection, row: OperationRow) -> OperationRow:
         """Cancel what an aborted operation made, a batch at a time."""
-        row = await _see(conn, replace(row, seen_seq=FIRST_SEQ)) if row.seen_seq == FIRST_SEQ else row
+        if row.seen_seq == FIRST_SEQ:
+            row = replace(await _see(conn, row), seen_seq=FIRST_SEQ)
         items = await store.list_done(
             conn, tenant_id=row.tenant_id, operation_id=row.id, after=row.seen_seq, limit=CANCELLED_AT_ONCE
         )
-        for item in items:
-            await self._cancel_one(conn, row, item.made_run_id)
+        run_ids = [item.made_run_id for item in items]
+        reason = f"the operation {row.id} was aborted"
+        await self._cancel_each(conn, row, run_ids, by=row.changed_by, reason=reason)
         if len(items) == CANCELLED_AT_ONCE:
             return replace(row, seen_seq=items[-1].seq, next_at=conn.now, moved_at=conn.now)
         return _stopped(row, Stop(OperationState.ABORTED, Reason.OPERATION_ABORTED), now=conn.now)
 
-    async def _cancel_one(self, conn: Connection, row: OperationRow, run_id: UUID) -> bool:
-        aborting = row.state == OperationState.ABORTING
-        return await runs.cancel_in(
-            conn,
-            tenant_id=row.tenant_id,
-            run_id=run_id,
-            by=row.changed_by if aborting else row.requested_by,
-            reason=f"the operation {row.id} was aborted" if aborting else row.reason,
-            on_ended=self.on_ended,
-        )
+    async def _cancel_each(
+        self, conn: Connection, row: OperationRow, run_ids: Sequence[UUID], *, by: str, reason: str
+    ) -> set[UUID]:
+        """Cancel these runs; return those that had not ended.
+
+        What follows from their ends comes after all of them: it takes locks of its own, and whoever holds those must
+        not wait for a run.
+        """
+        ended: list[Ended] = []
+
+        async def collect(conn: Connection, more: Sequence[Ended], now: datetime) -> None:  # noqa: ARG001  # as followers are called
+            ended.extend(more)
+
+        asked = {
+            run_id
+            for run_id in sorted(run_ids)
+            if await runs.cancel_in(
+                conn, tenant_id=row.tenant_id, run_id=run_id, by=by, reason=reason, on_ended=collect
+            )
+        }
+        if ended:
+            await self.on_ended(conn, ended, conn.now)
+        return asked
 
 
 async def _list(conn: Connection, row: OperationRow, request: Request) -> OperationRow:

@@ -49,7 +49,7 @@ class PlanIn(Wire):
     priority: Priority | None = Field(
         default=None, description=f"Of the runs it makes; null: the dead run's, or {BACKFILL_PRIORITY} for a backfill."
     )
-    rate_per_second: Annotated[float, Strict(), Field(gt=0, le=10_000, allow_inf_nan=False)] | None = None
+    rate_per_second: Annotated[float, Strict(), Field(ge=0.001, le=10_000, allow_inf_nan=False)] | None = None
     canary: Annotated[int, Strict(), Field(ge=0, le=10_000)] = Field(
         default=0, description="So many first; the others only when all of these have succeeded."
     )
