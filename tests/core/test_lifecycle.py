@@ -1,13 +1,17 @@
 """The life of a run: every (state, event) pair answered, and the essay's invariants under random events."""
 
 import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import cast, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from everwhen.core.history import EDGES
 from everwhen.core.lifecycle import (
     RESTING,
     TERMINAL,
@@ -21,13 +25,16 @@ from everwhen.core.lifecycle import (
     LeaseExpired,
     Refused,
     Released,
+    RetryAgePassed,
     Run,
     RunState,
     StartDeadlinePassed,
     Succeeded,
     TimedOut,
+    TotalDeadlinePassed,
     Transition,
     decide,
+    overdue,
     resting_state,
 )
 from everwhen.core.reasons import Reason
@@ -47,36 +54,44 @@ EVENTS: dict[str, Event] = {
     "timed out": TimedOut(TOKEN),
     "cancel requested": CancelRequested(),
     "start deadline passed": StartDeadlinePassed(),
+    "total deadline passed": TotalDeadlinePassed(),
+    "attempt at the total deadline": TotalDeadlinePassed(TOKEN),
+    "retry age passed": RetryAgePassed(),
 }
-S = RunState
-# What every event does in every state that is not terminal: the next state, or the reason of the refusal.
-TABLE: dict[str, dict[RunState, RunState | Reason]] = {
-    "claimed": {
-        S.PLANNED: Reason.RUN_NOT_DUE,
-        S.WAITING: S.RUNNING,
-        S.RUNNING: Reason.RUN_ALREADY_CLAIMED,
-        S.RETRYING: Reason.RUN_NOT_DUE,
-    },
-    "cancel requested": {S.PLANNED: S.CANCELLED, S.WAITING: S.CANCELLED, S.RUNNING: S.RUNNING, S.RETRYING: S.CANCELLED},
-    "start deadline passed": {
-        S.PLANNED: S.EXPIRED,
-        S.WAITING: S.EXPIRED,
-        S.RUNNING: Reason.RUN_ALREADY_CLAIMED,
-        S.RETRYING: S.EXPIRED,
-    },
-    **{
-        name: {**dict.fromkeys(RESTING, Reason.RUN_NOT_CLAIMED), S.RUNNING: to}
-        for name, to in {
-            "succeeded": S.SUCCEEDED,
-            "failed": S.RETRYING,
-            "failed for good": S.DEAD,
-            "released": S.WAITING,
-            "cancel confirmed": S.CANCELLED,
-            "lease expired": S.RETRYING,
-            "timed out": S.RETRYING,
-        }.items()
-    },
-}
+S, R = RunState, Reason
+COLUMNS = (
+    S.PLANNED,
+    S.WAITING,
+    S.RUNNING,
+    S.RETRYING,
+    S.SUCCEEDED,
+    S.DEAD,
+    S.CANCELLED,
+    S.EXPIRED,
+    S.SKIPPED,
+    S.MISSED,
+    S.COALESCED,
+)
+OVER = (R.RUN_ENDED,) * 7
+NOT_HELD = R.RUN_NOT_CLAIMED
+# What every event does in every state: the next state, or the reason of the refusal. A run that retries has failed
+# once, the others never. Written out, so that each pair was thought of; whoever adds a state or an event answers here.
+TABLE: dict[str, tuple[RunState | Reason, ...]] = {
+    #                                 planned        waiting        running                retrying
+    "claimed":                       (R.RUN_NOT_DUE, S.RUNNING,     R.RUN_ALREADY_CLAIMED, R.RUN_NOT_DUE, *OVER),
+    "succeeded":                     (NOT_HELD,      NOT_HELD,      S.SUCCEEDED,           NOT_HELD,      *OVER),
+    "failed":                        (NOT_HELD,      NOT_HELD,      S.RETRYING,            NOT_HELD,      *OVER),
+    "failed for good":               (NOT_HELD,      NOT_HELD,      S.DEAD,                NOT_HELD,      *OVER),
+    "released":                      (NOT_HELD,      NOT_HELD,      S.WAITING,             NOT_HELD,      *OVER),
+    "cancel confirmed":              (NOT_HELD,      NOT_HELD,      S.CANCELLED,           NOT_HELD,      *OVER),
+    "lease expired":                 (NOT_HELD,      NOT_HELD,      S.RETRYING,            NOT_HELD,      *OVER),
+    "timed out":                     (NOT_HELD,      NOT_HELD,      S.RETRYING,            NOT_HELD,      *OVER),
+    "cancel requested":              (S.CANCELLED,   S.CANCELLED,   S.RUNNING,             S.CANCELLED,   *OVER),
+    "start deadline passed":         (S.EXPIRED,     S.EXPIRED,     R.RUN_ALREADY_CLAIMED, S.EXPIRED,     *OVER),
+    "total deadline passed":         (S.EXPIRED,     S.EXPIRED,     R.RUN_ALREADY_CLAIMED, S.DEAD,        *OVER),
+    "attempt at the total deadline": (S.EXPIRED,     S.EXPIRED,     S.DEAD,                S.DEAD,        *OVER),
+    "retry age passed":              (R.RUN_NOT_DUE, S.DEAD,        R.RUN_ALREADY_CLAIMED, S.DEAD,        *OVER),
+}  # fmt: skip
 
 
 def answer(run: Run, event: Event) -> Transition | Refused:
@@ -89,21 +104,60 @@ def running(**known) -> Run:
 
 @pytest.mark.parametrize(("state", "event"), list(itertools.product(RunState, EVENTS)))
 def test_every_state_answers_every_event(state: RunState, event: str) -> None:
-    run = Run(state=state, lease_token=TOKEN if state is RunState.RUNNING else None)
+    run = Run(
+        state=state,
+        failures=int(state is RunState.RETRYING),
+        lease_token=TOKEN if state is RunState.RUNNING else None,
+    )
 
     answered = answer(run, EVENTS[event])
 
-    expected = Reason.RUN_ENDED if state in TERMINAL else TABLE[event][state]
+    expected = TABLE[event][COLUMNS.index(state)]
     assert (answered.reason if isinstance(answered, Refused) else answered.to) == expected
+    assert isinstance(expected, Reason) == isinstance(answered, Refused)
 
 
-def test_the_table_knows_every_event_and_every_live_state() -> None:
+def unanswered(states: Iterable[RunState], kinds: Iterable[type], table: Mapping[str, Sequence[object]]) -> list[str]:
+    """Say which states and which kinds of events the table does not answer."""
+    without = [f"the state {state}" for state in states if state not in COLUMNS]
+    known = {type(EVENTS[name]) for name in table}
+    without += [f"the event {kind.__name__}" for kind in kinds if kind not in known]
+    return without + [f"{name}: {len(row)} answers" for name, row in table.items() if len(row) != len(COLUMNS)]
+
+
+def test_the_table_answers_every_state_and_every_event() -> None:
+    assert unanswered(RunState, get_args(Event), TABLE) == []
     assert set(TABLE) == set(EVENTS)
-    assert {type(event) for event in EVENTS.values()} == set(Event.__args__)
-    assert all(set(row) == set(RunState) - TERMINAL for row in TABLE.values())
 
 
-@pytest.mark.parametrize("name", [name for name, event in EVENTS.items() if hasattr(event, "lease_token")])
+def test_a_new_state_or_event_and_a_lost_answer_are_found() -> None:
+    """The check itself: what it says of a state, an event and an answer that are not there."""
+    states = [*RunState, cast("RunState", "frozen")]
+    table = {name: row for name, row in TABLE.items() if name != "claimed"} | {"released": TABLE["released"][:-1]}
+
+    assert unanswered(states, [*get_args(Event), int], table) == [
+        "the state frozen",
+        "the event Claimed",
+        "the event int",
+        "released: 10 answers",
+    ]
+
+
+def test_every_way_to_an_end_is_an_edge_of_the_history() -> None:
+    """What is decided can be written: the fold of the events allows each transition of the table."""
+    for name, row in TABLE.items():
+        for state, to in zip(COLUMNS, row, strict=True):
+            if isinstance(to, Reason):
+                continue
+            run = Run(state=state, failures=int(state is S.RETRYING), lease_token=TOKEN if state is S.RUNNING else None)
+            answered = answer(run, EVENTS[name])
+            assert isinstance(answered, Transition)
+            edge = EDGES[answered.event]
+            assert state in edge.since, name
+            assert to in ((state,) if edge.stays else (edge.to, S.WAITING)), name
+
+
+@pytest.mark.parametrize("name", [name for name, event in EVENTS.items() if getattr(event, "lease_token", None)])
 def test_a_stale_token_moves_nothing(name: str) -> None:
     run = Run(state=RunState.RUNNING, lease_token=TOKEN + 1)
 
@@ -169,6 +223,127 @@ def test_a_resting_run_is_named_by_time_and_failures(after: int, failures: int) 
         assert state is (RunState.RETRYING if failures else RunState.PLANNED)
 
 
+# Limits over all attempts -------------------------------------------------------------------------------------------
+
+MINUTE = timedelta(minutes=1)
+AGING = replace(POLICY, max_attempts=9, max_age=10 * MINUTE)
+
+
+def limited(policy: RetryPolicy, event: Event, *, age: timedelta, total: timedelta | None = None, **known):
+    run = running(due_at=NOW - age, total_deadline=total, **known)
+    return decide(run, event, now=NOW, policy=policy, jitter=0.5)
+
+
+@pytest.mark.parametrize(
+    ("age", "total", "answered"),
+    [
+        (9 * MINUTE, None, (S.RETRYING, R.ATTEMPT_FAILED)),
+        (10 * MINUTE - timedelta(seconds=11), None, (S.RETRYING, R.ATTEMPT_FAILED)),
+        (10 * MINUTE - timedelta(seconds=10), None, (S.DEAD, R.RETRY_MAX_AGE)),  # its back-off is 10 seconds
+        (11 * MINUTE, None, (S.DEAD, R.RETRY_MAX_AGE)),
+        (4 * MINUTE, 5 * MINUTE, (S.RETRYING, R.ATTEMPT_FAILED)),
+        (5 * MINUTE - timedelta(seconds=10), 5 * MINUTE, (S.DEAD, R.DEADLINE_TOTAL)),
+        (11 * MINUTE, 11 * MINUTE, (S.DEAD, R.RETRY_MAX_AGE)),  # of two that have passed the earlier one is named
+        (11 * MINUTE, 9 * MINUTE, (S.DEAD, R.DEADLINE_TOTAL)),
+    ],
+)
+@pytest.mark.parametrize("event", ["failed", "lease expired", "timed out"])
+def test_no_retry_begins_past_the_maximum_age_or_the_total_deadline(event, age, total, answered) -> None:
+    found = limited(AGING, EVENTS[event], age=age, total=total)
+
+    assert isinstance(found, Transition)
+    reason = R.ATTEMPT_FAILED if found.to is S.RETRYING else found.reason
+    assert (found.to, reason) == answered
+    assert (found.available_at is None, found.expires_at is None) == (found.to is S.DEAD,) * 2
+
+
+def test_what_a_worker_asks_for_does_not_get_a_retry_past_the_maximum_age() -> None:
+    found = limited(AGING, Failed(TOKEN, retry_after=5 * MINUTE), age=6 * MINUTE)
+
+    assert isinstance(found, Transition)
+    assert (found.to, found.reason) == (S.DEAD, R.RETRY_MAX_AGE)
+
+
+@pytest.mark.parametrize(
+    ("total", "expires_in"), [(None, 9 * MINUTE), (5 * MINUTE, 4 * MINUTE), (30 * MINUTE, 9 * MINUTE)]
+)
+def test_a_retry_carries_the_instant_from_which_it_may_not_begin(total, expires_in) -> None:
+    found = limited(AGING, Failed(TOKEN), age=MINUTE, total=total)
+
+    assert isinstance(found, Transition)
+    assert found.expires_at == NOW + expires_in
+
+
+def test_a_run_that_never_failed_may_be_given_back_at_any_age_but_not_past_its_total_deadline() -> None:
+    old = limited(AGING, Released(TOKEN), age=60 * MINUTE)
+    late = limited(AGING, Released(TOKEN), age=60 * MINUTE, total=60 * MINUTE)
+    failed = limited(AGING, Released(TOKEN), age=60 * MINUTE, total=60 * MINUTE, failures=1)
+
+    assert isinstance(old, Transition)
+    assert isinstance(late, Transition)
+    assert isinstance(failed, Transition)
+    assert (old.to, old.expires_at) == (S.WAITING, None)
+    assert (late.to, late.reason, late.failures) == (S.EXPIRED, R.DEADLINE_TOTAL, 0)
+    assert (failed.to, failed.reason) == (S.DEAD, R.DEADLINE_TOTAL)
+
+
+def test_a_wish_to_cancel_and_an_error_for_good_are_named_before_any_deadline() -> None:
+    for_good = limited(AGING, Failed(TOKEN, retryable=False), age=60 * MINUTE)
+    cancelled = limited(AGING, TotalDeadlinePassed(TOKEN), age=60 * MINUTE, cancel_requested=True)
+
+    assert isinstance(for_good, Transition)
+    assert isinstance(cancelled, Transition)
+    assert for_good.reason is R.ATTEMPT_NOT_RETRYABLE
+    assert (cancelled.to, cancelled.reason) == (S.CANCELLED, R.CANCEL_REQUESTED)
+
+
+def test_a_success_counts_even_past_the_total_deadline() -> None:
+    found = limited(AGING, Succeeded(TOKEN), age=60 * MINUTE, total=MINUTE)
+
+    assert isinstance(found, Transition)
+    assert found.to is S.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("failures", "total", "expires_in", "event"),
+    [
+        (0, None, 10, StartDeadlinePassed()),
+        (1, None, 9, StartDeadlinePassed()),
+        (1, None, 10, RetryAgePassed()),
+        (1, 10, 10, TotalDeadlinePassed()),
+        (0, 10, 10, TotalDeadlinePassed()),
+        (0, 11, 10, StartDeadlinePassed()),
+        (0, 5, 10, TotalDeadlinePassed()),  # the task was changed after the run was lined up
+    ],
+)
+def test_what_a_run_in_the_line_has_passed_is_told_by_where_its_limits_lie(failures, total, expires_in, event) -> None:
+    run = Run(state=S.WAITING, failures=failures, due_at=NOW, total_deadline=None if total is None else total * MINUTE)
+
+    assert overdue(run, expires_at=NOW + expires_in * MINUTE, policy=AGING) == event
+
+
+@pytest.mark.parametrize(
+    ("classes", "reason"),
+    [
+        ((), R.ATTEMPT_FAILED),
+        (("OSError",), R.ATTEMPT_FAILED),
+        (("ValueError",), R.ATTEMPT_NOT_RETRYABLE),
+        (("UnicodeError", "ValueError"), R.ATTEMPT_NOT_RETRYABLE),
+        (("valueerror", "ValueErrors", "app.ValueError"), R.ATTEMPT_FAILED),  # exact names only
+    ],
+)
+def test_a_class_that_the_policy_names_is_not_retried(classes, reason) -> None:
+    policy = replace(POLICY, non_retryable=("ValueError", "billing.Refused"))
+
+    found = decide(running(), Failed(TOKEN, classes=classes), now=NOW, policy=policy, jitter=0.5)
+
+    assert isinstance(found, Transition)
+    assert found.reason is reason
+
+
+REPORTS = [Succeeded, Failed, Released, CancelConfirmed, LeaseExpired, TimedOut, TotalDeadlinePassed]
+
+
 class LifeOfARun(RuleBasedStateMachine):
     """Random events, as the shell would bring them, against the invariants listed in the module's essay."""
 
@@ -210,12 +385,16 @@ class LifeOfARun(RuleBasedStateMachine):
             state = resting_state(available_at=self.available_at, failures=self.run.failures, now=self.now)
             self.run = Run(state=state, failures=self.run.failures)
 
-    @rule(event=st.sampled_from([Claimed(), CancelRequested(), StartDeadlinePassed()]))
+    @rule(
+        event=st.sampled_from(
+            [Claimed(), CancelRequested(), StartDeadlinePassed(), TotalDeadlinePassed(), RetryAgePassed()]
+        )
+    )
     def somebody_acts(self, event: Event) -> None:
         self.apply(event)
 
     @precondition(lambda self: self.tokens)
-    @rule(kind=st.sampled_from([Succeeded, Failed, Released, CancelConfirmed, LeaseExpired, TimedOut]), data=st.data())
+    @rule(kind=st.sampled_from(REPORTS), data=st.data())
     def somebody_reports(self, kind, data) -> None:
         before = self.run
         token = data.draw(st.sampled_from(self.tokens))

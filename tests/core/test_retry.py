@@ -62,6 +62,13 @@ def test_a_later_failure_never_waits_less(policy: RetryPolicy, failures: int) ->
         {"factor": 0.5},
         {"factor": 101.0},
         {"factor": float("nan")},
+        {"max_age": timedelta(0)},
+        {"max_age": timedelta(days=367)},
+        {"non_retryable": ("",)},
+        {"non_retryable": ("x" * 201,)},
+        {"non_retryable": ("two words",)},
+        {"non_retryable": ("nul\0",)},
+        {"non_retryable": ("x",) * 51},
     ],
 )
 def test_an_impossible_policy_is_refused(wrong: dict) -> None:

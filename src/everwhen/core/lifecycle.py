@@ -6,7 +6,8 @@ States
                   ^            │──────> dead            every allowed attempt has failed
                   │            │──────> cancelled
               retrying <───────┘
-    planned, waiting, retrying ──> cancelled, expired   (start deadline)
+    planned, waiting, retrying ──> cancelled, expired   (start deadline, or total deadline before any failure)
+    waiting, retrying, running ──> dead                 (total deadline, or the policy's maximum age, after a failure)
     skipped, missed, coalesced                          verdicts of the planner: born terminal
 
 `planned` turns into `waiting`, and `retrying` back into `waiting`, by the passing of time alone: nothing is written at
@@ -20,7 +21,10 @@ Invariants
 3. Every attempt that a claim opened is closed exactly once, with an outcome, in the transaction that moves the run.
 4. `failures` counts the attempts that the task or its worker lost; a released attempt costs none. A run is dead when
    `failures` reaches the policy's `max_attempts`.
-5. A wish to cancel never undoes a success: whoever commits first wins. It does prevent the next attempt.
+5. No retry begins past the run's total deadline or its policy's maximum age. One whose back-off ends beyond either is
+   dead at once, with that reason; one that is lined up carries the earlier of the two as the instant at which it is
+   `overdue`, for workers may be short. A total deadline also ends the attempt that runs when it passes.
+6. A wish to cancel never undoes a success: whoever commits first wins. It does prevent the next attempt.
 
 Crash points
 
@@ -30,13 +34,18 @@ commit, everything happened, and the worker's repeated report is refused as stal
 the guarded statement touches no row, and the caller answers `lease.lost`.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
 from everwhen.core.reasons import Reason
-from everwhen.core.retry import RetryPolicy, delay
+from everwhen.core.retry import RetryPolicy, delay, mends
+from everwhen.core.zones import add
+
+_ROUNDING: Final = timedelta(milliseconds=1)
+"""Who computed an instant elsewhere may have rounded a fraction of a second in another way."""
 
 
 class RunState(StrEnum):
@@ -92,12 +101,14 @@ class AttemptOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What a decision needs to know of a run."""
+    """What a decision needs to know of a run. `due_at` counts only for a policy or a task that limits by it."""
 
     state: RunState
     failures: int = 0  # attempts that failed, timed out or were lost so far
     lease_token: int | None = None
     cancel_requested: bool = False
+    due_at: datetime | None = None
+    total_deadline: timedelta | None = None  # how long after due_at the run has to have ended, over all attempts
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +125,15 @@ class Succeeded:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The holder of `lease_token` reports a failure; it may forbid a retry, or ask for a later one."""
+    """The holder of `lease_token` reports a failure; it may forbid a retry, or ask for a later one.
+
+    `classes` are the names of the error's class and of its bases.
+    """
 
     lease_token: int
     retryable: bool = True
     retry_after: timedelta | None = None
+    classes: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,13 +174,29 @@ class StartDeadlinePassed:
     """The run's start deadline is over."""
 
 
+@dataclass(frozen=True, slots=True)
+class TotalDeadlinePassed:
+    """The run's total deadline is over; the attempt under `lease_token` is closed, if there is one."""
+
+    lease_token: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RetryAgePassed:
+    """The run failed before, and is older by now than its policy allows for another attempt."""
+
+
 Reported = Succeeded | Failed | Released | CancelConfirmed | LeaseExpired | TimedOut
-Event = Claimed | Reported | CancelRequested | StartDeadlinePassed
+Overdue = StartDeadlinePassed | TotalDeadlinePassed | RetryAgePassed
+Event = Claimed | Reported | CancelRequested | Overdue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transition:
-    """What to write. `available_at` is set when the run rests again; `outcome` when an attempt is closed."""
+    """What to write. `available_at` is set when the run rests again; `outcome` when an attempt is closed.
+
+    `expires_at` is set when the run may not begin again from then on.
+    """
 
     to: RunState
     event: EventKind
@@ -173,6 +204,7 @@ class Transition:
     outcome: AttemptOutcome | None = None
     available_at: datetime | None = None
     failures: int = 0
+    expires_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +221,16 @@ def resting_state(*, available_at: datetime, failures: int, now: datetime) -> Ru
     return RunState.RETRYING if failures else RunState.PLANNED
 
 
+def overdue(run: Run, *, expires_at: datetime, policy: RetryPolicy) -> Overdue:
+    """Say which of its deadlines a run that nobody holds has passed, when `expires_at`, the first of them, has."""
+    bound = add(expires_at, _ROUNDING)
+    if _is_at_or_before(_ends_by(run), bound):
+        return TotalDeadlinePassed()
+    if run.failures and _is_at_or_before(_retries_until(run, policy), bound):
+        return RetryAgePassed()
+    return StartDeadlinePassed()
+
+
 def decide(run: Run, event: Event, *, now: datetime, policy: RetryPolicy, jitter: float) -> Transition | Refused:
     """Answer what `event` does to `run`; pure, total, and the only place where a run's next state is chosen."""
     if run.state in TERMINAL:
@@ -198,8 +240,8 @@ def decide(run: Run, event: Event, *, now: datetime, policy: RetryPolicy, jitter
             return _claim(run)
         case CancelRequested():
             return _request_cancel(run)
-        case StartDeadlinePassed():
-            return _expire(run)
+        case StartDeadlinePassed() | TotalDeadlinePassed() | RetryAgePassed():
+            return _end_overdue(run, event)
         case _:
             return _close(run, event, now=now, policy=policy, jitter=jitter)
 
@@ -223,10 +265,42 @@ def _request_cancel(run: Run) -> Transition | Refused:
     return _end(RunState.CANCELLED, Reason.CANCEL_REQUESTED, run)
 
 
+def _end_overdue(run: Run, event: Overdue) -> Transition | Refused:
+    match event:
+        case StartDeadlinePassed():
+            return _expire(run)
+        case TotalDeadlinePassed():
+            return _end_at_deadline(run, event)
+        case RetryAgePassed():
+            return _end_at_age(run)
+
+
 def _expire(run: Run) -> Transition | Refused:
     if run.state is RunState.RUNNING:
         return Refused(Reason.RUN_ALREADY_CLAIMED)
     return _end(RunState.EXPIRED, Reason.START_DEADLINE, run)
+
+
+def _end_at_deadline(run: Run, event: TotalDeadlinePassed) -> Transition | Refused:
+    if run.state is not RunState.RUNNING:
+        # Without a failure nothing is to be mended: nobody ran it in time. With one it waits for a person.
+        return _end(RunState.DEAD if run.failures else RunState.EXPIRED, Reason.DEADLINE_TOTAL, run)
+    if event.lease_token is None:
+        return Refused(Reason.RUN_ALREADY_CLAIMED)
+    if event.lease_token != run.lease_token:
+        return Refused(Reason.LEASE_LOST)
+    state, reason = RunState.DEAD, Reason.DEADLINE_TOTAL
+    if run.cancel_requested:
+        state, reason = RunState.CANCELLED, Reason.CANCEL_REQUESTED
+    return _end(state, reason, run, AttemptOutcome.TIMED_OUT, failures=run.failures + 1)
+
+
+def _end_at_age(run: Run) -> Transition | Refused:
+    if run.state is RunState.RUNNING:
+        return Refused(Reason.RUN_ALREADY_CLAIMED)
+    if run.state is RunState.PLANNED:  # it has not failed, and age ends only retries
+        return Refused(Reason.RUN_NOT_DUE)
+    return _end(RunState.DEAD, Reason.RETRY_MAX_AGE, run)
 
 
 def _close(run: Run, event: Reported, *, now: datetime, policy: RetryPolicy, jitter: float) -> Transition | Refused:
@@ -241,9 +315,9 @@ def _close(run: Run, event: Reported, *, now: datetime, policy: RetryPolicy, jit
         case CancelConfirmed():
             return _end(RunState.CANCELLED, Reason.CANCEL_REQUESTED, run, AttemptOutcome.CANCELLED)
         case Released():
-            return _give_back(run, now=now)
+            return _give_back(run, now=now, policy=policy)
         case Failed() | LeaseExpired() | TimedOut():
-            return _retry_or_end(run, _loss(event), now=now, policy=policy, jitter=jitter)
+            return _retry_or_end(run, _loss(event, policy), now=now, policy=policy, jitter=jitter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,20 +328,24 @@ class _Loss:
     retry_after: timedelta | None = None
 
 
-def _loss(event: Failed | LeaseExpired | TimedOut) -> _Loss:
+def _loss(event: Failed | LeaseExpired | TimedOut, policy: RetryPolicy) -> _Loss:
     match event:
         case Failed():
-            reason = Reason.ATTEMPT_FAILED if event.retryable else Reason.ATTEMPT_NOT_RETRYABLE
-            return _Loss(AttemptOutcome.FAILED, reason, event.retryable, event.retry_after)
+            retryable = event.retryable and mends(policy, event.classes)
+            reason = Reason.ATTEMPT_FAILED if retryable else Reason.ATTEMPT_NOT_RETRYABLE
+            return _Loss(AttemptOutcome.FAILED, reason, retryable, event.retry_after)
         case LeaseExpired():
             return _Loss(AttemptOutcome.LOST, Reason.LEASE_EXPIRED)
         case TimedOut():
             return _Loss(AttemptOutcome.TIMED_OUT, Reason.ATTEMPT_TIMED_OUT)
 
 
-def _give_back(run: Run, *, now: datetime) -> Transition:
+def _give_back(run: Run, *, now: datetime, policy: RetryPolicy) -> Transition:
     if run.cancel_requested:
         return _end(RunState.CANCELLED, Reason.CANCEL_REQUESTED, run, AttemptOutcome.RELEASED)
+    if _is_at_or_before(_ends_by(run), now):
+        state = RunState.DEAD if run.failures else RunState.EXPIRED
+        return _end(state, Reason.DEADLINE_TOTAL, run, AttemptOutcome.RELEASED)
     return Transition(
         to=RunState.WAITING,
         event=EventKind.RELEASED,
@@ -275,6 +353,7 @@ def _give_back(run: Run, *, now: datetime) -> Transition:
         outcome=AttemptOutcome.RELEASED,
         available_at=now,
         failures=run.failures,
+        expires_at=_begins_until(run, policy) if run.failures else _ends_by(run),
     )
 
 
@@ -289,6 +368,8 @@ def _retry_or_end(run: Run, loss: _Loss, *, now: datetime, policy: RetryPolicy, 
     wait = delay(policy, failures=failures, jitter=jitter)
     if loss.retry_after is not None:  # the worker knows better when to come back, but never for longer than the cap
         wait = min(max(wait, loss.retry_after), policy.cap)
+    if too_late := _too_late(run, policy, now + wait):
+        return _end(RunState.DEAD, too_late, run, loss.outcome, failures=failures)
     return Transition(
         to=RunState.RETRYING,
         event=EventKind.RETRYING,
@@ -296,7 +377,42 @@ def _retry_or_end(run: Run, loss: _Loss, *, now: datetime, policy: RetryPolicy, 
         outcome=loss.outcome,
         available_at=now + wait,
         failures=failures,
+        expires_at=_begins_until(run, policy),
     )
+
+
+def _too_late(run: Run, policy: RetryPolicy, begins_at: datetime) -> Reason | None:
+    """Say what forbids an attempt at that instant: of two deadlines that do, the earlier one."""
+    passed = [
+        (limit, reason)
+        for limit, reason in (
+            (_ends_by(run), Reason.DEADLINE_TOTAL),
+            (_retries_until(run, policy), Reason.RETRY_MAX_AGE),
+        )
+        if limit is not None and limit <= begins_at
+    ]
+    return min(passed)[1] if passed else None
+
+
+def _begins_until(run: Run, policy: RetryPolicy) -> datetime | None:
+    """Return from which instant on no retry begins."""
+    return min((limit for limit in (_ends_by(run), _retries_until(run, policy)) if limit is not None), default=None)
+
+
+def _ends_by(run: Run) -> datetime | None:
+    return _later(run.due_at, run.total_deadline)
+
+
+def _retries_until(run: Run, policy: RetryPolicy) -> datetime | None:
+    return _later(run.due_at, policy.max_age)
+
+
+def _later(due_at: datetime | None, limit: timedelta | None) -> datetime | None:
+    return None if due_at is None or limit is None else add(due_at, limit)
+
+
+def _is_at_or_before(limit: datetime | None, instant: datetime) -> bool:
+    return limit is not None and limit <= instant
 
 
 def _end(
