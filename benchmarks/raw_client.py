@@ -94,6 +94,9 @@ async def _close(conn: Conn, claimed: list[tuple[Any, ...]]) -> None:
         "errors": [None] * size,
         "results": [None] * size,
         "started_ats": [now] * size,
+        "expires_ats": [None] * size,
+        "fingerprints": [None] * size,
+        "details": [None] * size,
         "now": now,
     }
     await conn.execute(DISPATCH["close_attempts"], parameters)

@@ -26,7 +26,7 @@ from everwhen.runs import service as runs
 from everwhen.runs.model import RunRequest
 from everwhen.schedules.scheduler import Scheduler
 from everwhen.tenants import service as tenants
-from tests.dispatch.scene import Line, make_line, report_on
+from tests.dispatch.scene import Line, hold, make_line, report_on
 from tests.factories import make_run, make_schedule
 from tests.operations.scene import begin, make_dead, redrive
 from tests.people import app_on, client_of, token_of
@@ -86,7 +86,7 @@ class Scene:
     async def pass_heartbeat(self) -> Any:
         await self.line.fill(1)
         (lease,) = await self.line.claim(lease_seconds=10.0)
-        held = [(lease.tenant_id, lease.run_id, lease.lease_token, None)]
+        held = [hold(lease)]
         return lambda: self.line.dispatch.renew(self.line.tenant.id, held, lease_seconds=300.0)
 
     async def heartbeat_is_done(self) -> bool:

@@ -145,6 +145,7 @@ def renew(conn: psycopg.AsyncConnection[Any], leases: list[Lease]) -> Awaitable[
         run_ids=[lease.run_id for lease in leases],
         tokens=[lease.lease_token for lease in leases],
         details=[None for _ in leases],
+        started_ats=[None for _ in leases],
         allowed=None,
         lease_seconds=30,
         deadline_grace_seconds=5,
@@ -168,6 +169,9 @@ def close(conn: psycopg.AsyncConnection[Any], leases: list[Lease]) -> Awaitable[
         errors=none,
         results=none,
         started_ats=none,
+        expires_ats=none,
+        fingerprints=none,
+        details=none,
         now=NOW,
     )
 

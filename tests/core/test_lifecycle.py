@@ -89,7 +89,7 @@ TABLE: dict[str, tuple[RunState | Reason, ...]] = {
     "cancel requested":              (S.CANCELLED,   S.CANCELLED,   S.RUNNING,             S.CANCELLED,   *OVER),
     "start deadline passed":         (S.EXPIRED,     S.EXPIRED,     R.RUN_ALREADY_CLAIMED, S.EXPIRED,     *OVER),
     "total deadline passed":         (S.EXPIRED,     S.EXPIRED,     R.RUN_ALREADY_CLAIMED, S.DEAD,        *OVER),
-    "attempt at the total deadline": (S.EXPIRED,     S.EXPIRED,     S.DEAD,                S.DEAD,        *OVER),
+    "attempt at the total deadline": (NOT_HELD,      NOT_HELD,      S.DEAD,                NOT_HELD,      *OVER),
     "retry age passed":              (R.RUN_NOT_DUE, S.DEAD,        R.RUN_ALREADY_CLAIMED, S.DEAD,        *OVER),
 }  # fmt: skip
 
@@ -274,17 +274,17 @@ def test_a_retry_carries_the_instant_from_which_it_may_not_begin(total, expires_
     assert found.expires_at == NOW + expires_in
 
 
-def test_a_run_that_never_failed_may_be_given_back_at_any_age_but_not_past_its_total_deadline() -> None:
+def test_what_is_given_back_carries_its_limits_into_the_line() -> None:
     old = limited(AGING, Released(TOKEN), age=60 * MINUTE)
-    late = limited(AGING, Released(TOKEN), age=60 * MINUTE, total=60 * MINUTE)
-    failed = limited(AGING, Released(TOKEN), age=60 * MINUTE, total=60 * MINUTE, failures=1)
+    late = limited(AGING, Released(TOKEN), age=60 * MINUTE, total=59 * MINUTE)
+    failed = limited(AGING, Released(TOKEN), age=60 * MINUTE, total=59 * MINUTE, failures=1)
 
     assert isinstance(old, Transition)
     assert isinstance(late, Transition)
     assert isinstance(failed, Transition)
     assert (old.to, old.expires_at) == (S.WAITING, None)
-    assert (late.to, late.reason, late.failures) == (S.EXPIRED, R.DEADLINE_TOTAL, 0)
-    assert (failed.to, failed.reason) == (S.DEAD, R.DEADLINE_TOTAL)
+    assert (late.to, late.expires_at, late.failures) == (S.WAITING, NOW - MINUTE, 0)
+    assert (failed.to, failed.expires_at, failed.failures) == (S.WAITING, NOW - 50 * MINUTE, 1)
 
 
 def test_a_wish_to_cancel_and_an_error_for_good_are_named_before_any_deadline() -> None:

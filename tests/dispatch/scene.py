@@ -10,7 +10,7 @@ from uuid import UUID
 import msgspec
 
 from everwhen import clock
-from everwhen.dispatch.model import Lease
+from everwhen.dispatch.model import Lease, ToRenew
 from everwhen.dispatch.service import Claim, Dispatch, Grant
 from everwhen.postgres.pool import Database
 from everwhen.runs import store as runs
@@ -140,6 +140,24 @@ def report_on(lease: Lease, outcome: str = "succeeded", *, result: bytes | None 
         "result": NOTHING if result is None else msgspec.Raw(result),
     }
     return Report(**(said | changes))
+
+
+def hold(
+    lease: Lease,
+    *,
+    tenant_id: UUID | None = None,
+    token: int | None = None,
+    details: str | None = None,
+    started_at: datetime | None = None,
+) -> ToRenew:
+    """A lease as its worker's heartbeat names it."""
+    return ToRenew(
+        tenant_id=tenant_id or lease.tenant_id,
+        run_id=lease.run_id,
+        lease_token=lease.lease_token if token is None else token,
+        details=details,
+        started_at=started_at,
+    )
 
 
 def ids(leases: Sequence[Lease]) -> list[UUID]:

@@ -22,7 +22,7 @@ from everwhen.runs import service as runs
 from everwhen.tenants.service import find_tenant
 from everwhen.worker.protocol import ClaimResponse, CompleteResponse, HeartbeatResponse
 from tests.conftest import WORK_DATABASE
-from tests.dispatch.scene import LINE, make_line, report_on
+from tests.dispatch.scene import LINE, hold, make_line, report_on
 from tests.factories import WORKER
 from tests.people import SECRET, client_of, token_of
 
@@ -240,7 +240,7 @@ async def test_either_wall_alone_keeps_a_tenants_runs_from_another(client, line,
             tenant_id = other.tenant.id if wall == "row-level security" else line.tenant.id
             report = report_on(foreign, tenant_id=tenant_id)
             (answer,) = await line.dispatch.complete(line.tenant.id, WORKER, [report])
-            beat = [(tenant_id, foreign.run_id, foreign.lease_token, None)]
+            beat = [hold(foreign, tenant_id=tenant_id)]
             renewed = await line.dispatch.renew(line.tenant.id, beat, lease_seconds=60.0)
             grant = await line.claim()
         finally:

@@ -7,13 +7,9 @@ import pytest
 
 from everwhen.dispatch.model import DEADLINE_GRACE_SECONDS
 from everwhen.runs import service as runs
-from tests.dispatch.scene import make_line, report_on
+from tests.dispatch.scene import hold, make_line, report_on
 
 SECOND = timedelta(seconds=1)
-
-
-def held(lease, *, tenant_id=None, token=None, details=None):
-    return tenant_id or lease.tenant_id, lease.run_id, lease.lease_token if token is None else token, details
 
 
 async def beat(line, *leases, seconds=120.0):
@@ -30,7 +26,7 @@ async def test_a_heartbeat_moves_the_end_of_the_lease_and_nothing_else(line):
     others = "run_id, lease_token, attempt, claimed_at, deadline_at, worker"
     before = await lease_rows(line, others)
 
-    renewed = await beat(line, *map(held, leases))
+    renewed = await beat(line, *map(hold, leases))
 
     assert {token: each.run_id for token, each in renewed.items()} == {each.lease_token: each.run_id for each in leases}
     assert all(renewed[lease.lease_token].lease_until > lease.lease_until for lease in leases)
@@ -43,7 +39,7 @@ async def test_a_lease_is_never_renewed_past_its_attempts_time_out(database):
     await line.fill()
     (lease,) = await line.claim(lease_seconds=5.0)
 
-    renewed = await beat(line, held(lease), seconds=300.0)
+    renewed = await beat(line, hold(lease), seconds=300.0)
 
     assert renewed[lease.lease_token].lease_until == lease.claimed_at + (30.0 + DEADLINE_GRACE_SECONDS) * SECOND
 
@@ -53,7 +49,7 @@ async def test_a_wish_to_cancel_comes_back_with_the_heartbeat(line):
     one, other = await line.claim()
     await runs.cancel_run(line.db, tenant_id=line.tenant.id, ref=str(one.run_id), by="tester", reason=None)
 
-    renewed = await beat(line, held(one), held(other))
+    renewed = await beat(line, hold(one), hold(other))
 
     assert [renewed[lease.lease_token].cancel_requested for lease in (one, other)] == [True, False]
 
@@ -64,7 +60,7 @@ async def test_a_token_that_is_not_the_leases_renews_nothing(line, token):
     (lease,) = await line.claim()
     before = await lease_rows(line, "*")
 
-    assert await beat(line, held(lease, token=token)) == {}
+    assert await beat(line, hold(lease, token=token)) == {}
     assert await lease_rows(line, "*") == before
 
 
@@ -74,7 +70,7 @@ async def test_a_worker_that_lost_a_run_and_got_it_again_keeps_the_new_lease_onl
     (lost,) = await line.claim()
     await line.complete(report_on(lost, "released"))
     (again,) = await line.claim()
-    batch = [held(lost), held(again)]
+    batch = [hold(lost), hold(again)]
 
     renewed = await beat(line, *(reversed(batch) if turned else batch))
 
@@ -85,7 +81,7 @@ async def test_the_token_of_one_run_does_not_renew_another(line):
     await line.fill(2)
     one, other = await line.claim()
 
-    assert await beat(line, held(one, token=other.lease_token), held(other, token=one.lease_token)) == {}
+    assert await beat(line, hold(one, token=other.lease_token), hold(other, token=one.lease_token)) == {}
 
 
 async def test_an_ended_run_has_no_lease_to_renew(line):
@@ -93,7 +89,7 @@ async def test_an_ended_run_has_no_lease_to_renew(line):
     (lease,) = await line.claim()
     await line.complete(report_on(lease))
 
-    assert await beat(line, held(lease)) == {}
+    assert await beat(line, hold(lease)) == {}
 
 
 async def test_another_tenants_lease_is_not_renewed(line):
@@ -101,8 +97,8 @@ async def test_another_tenants_lease_is_not_renewed(line):
     await other.fill()
     (lease,) = await other.claim()
 
-    assert await beat(line, held(lease)) == {}
-    assert await beat(line, held(lease, tenant_id=line.tenant.id)) == {}
+    assert await beat(line, hold(lease)) == {}
+    assert await beat(line, hold(lease, tenant_id=line.tenant.id)) == {}
     assert await lease_rows(other) == [(lease.lease_until,)]
 
 
@@ -110,8 +106,8 @@ async def test_details_are_kept_until_the_next_ones(line):
     await line.fill()
     (lease,) = await line.claim()
 
-    await beat(line, held(lease, details='{"done": 7}'))
-    await beat(line, held(lease))
+    await beat(line, hold(lease, details='{"done": 7}'))
+    await beat(line, hold(lease))
 
     assert await lease_rows(line, "details") == [({"done": 7},)]
 
@@ -121,7 +117,7 @@ async def test_details_that_cannot_be_stored_cost_nobody_the_lease(line, details
     await line.fill(3)
     leases = await line.claim()
 
-    renewed = await beat(line, held(leases[0]), held(leases[1], details=details), held(leases[2]))
+    renewed = await beat(line, hold(leases[0]), hold(leases[1], details=details), hold(leases[2]))
 
     assert set(renewed) == {lease.lease_token for lease in leases}
 
@@ -131,8 +127,8 @@ async def test_heartbeats_and_reports_of_the_same_runs_at_once_all_end(line):
     leases = await line.claim(limit=30)
 
     *beats, answers = await asyncio.gather(
-        beat(line, *map(held, leases)),
-        beat(line, *map(held, leases[::-1])),
+        beat(line, *map(hold, leases)),
+        beat(line, *map(hold, leases[::-1])),
         line.complete(*map(report_on, leases)),
     )
 

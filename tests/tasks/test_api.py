@@ -22,9 +22,19 @@ async def test_a_task_has_defaults_that_its_answer_tells(client):
         "name": "report",
         "queue": "default",
         "priority": 5,
-        "retry": {"max_attempts": 5, "base_seconds": 5.0, "factor": 2.0, "cap_seconds": 3600.0, "jitter": "equal"},
+        "retry": {
+            "max_attempts": 5,
+            "base_seconds": 5.0,
+            "factor": 2.0,
+            "cap_seconds": 3600.0,
+            "jitter": "equal",
+            "max_age_seconds": None,
+            "non_retryable": [],
+        },
         "timeout_seconds": None,
         "start_deadline_seconds": None,
+        "total_deadline_seconds": None,
+        "heartbeat_timeout_seconds": None,
     }
 
 
@@ -38,6 +48,8 @@ async def test_a_change_merges_the_retry_policy_and_clears_what_is_null(client):
         "factor": 3.0,
         "cap_seconds": 3600.0,
         "jitter": "equal",
+        "max_age_seconds": None,
+        "non_retryable": [],
     }
     assert changed.json()["timeout_seconds"] is None
 
@@ -57,6 +69,15 @@ WRONG = [
     ({"name": "x", "retry": {"jitter": "some"}}, "/retry/jitter"),
     ({"name": "x", "retry": {"base_seconds": 7200, "cap_seconds": 10}}, "/retry"),
     ({"name": "x", "retry": {"delay": 1}}, "/retry/delay"),
+    ({"name": "x", "retry": {"max_age_seconds": 0}}, "/retry/max_age_seconds"),
+    ({"name": "x", "retry": {"max_age_seconds": 1e9}}, "/retry/max_age_seconds"),
+    ({"name": "x", "retry": {"non_retryable": "ValueError"}}, "/retry/non_retryable"),
+    ({"name": "x", "retry": {"non_retryable": ["a b"]}}, "/retry/non_retryable/0"),
+    ({"name": "x", "retry": {"non_retryable": [""]}}, "/retry/non_retryable/0"),
+    ({"name": "x", "retry": {"non_retryable": ["x" * 201]}}, "/retry/non_retryable/0"),
+    ({"name": "x", "retry": {"non_retryable": ["x"] * 51}}, "/retry/non_retryable"),
+    ({"name": "x", "total_deadline_seconds": 0}, "/total_deadline_seconds"),
+    ({"name": "x", "heartbeat_timeout_seconds": 0.5}, "/heartbeat_timeout_seconds"),
     ({"name": "x", "weight": 3}, "/weight"),
 ]
 

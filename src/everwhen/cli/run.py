@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import click
 
@@ -14,6 +14,7 @@ from everwhen.cli.listing import given, json_option, list_pages, paged
 from everwhen.cli.output import Columns, Row, show_list, show_one
 
 POLL_SECONDS: Final = 0.5
+MOST_ERROR: Final = 80
 UNENDED: Final = frozenset({"planned", "waiting", "running", "retrying"})
 ENDS: Final = ("succeeded", "dead", "cancelled", "expired", "skipped", "missed", "coalesced")
 
@@ -47,6 +48,8 @@ ATTEMPT_COLUMNS: Final[Columns] = {
     "FINISHED": "finished_at",
     "OUTCOME": "outcome",
     "REASON": "reason",
+    "ERROR": lambda attempt: _error_of(attempt["error"]),
+    "FINGERPRINT": "fingerprint",
 }
 
 
@@ -157,6 +160,16 @@ def attempts(*, api: Api, output: str, ref: str) -> None:
     """Show every try at a run."""
     found = api.call("GET", api.tenant_path("runs", ref, "attempts"))
     show_list(found["items"], kind="AttemptList", output=output, columns=ATTEMPT_COLUMNS, name="attempt")
+
+
+def _error_of(error: Any) -> str | None:
+    """Say an attempt's error in a few words; the whole of it is in `--output json`."""
+    if not isinstance(error, dict):
+        return None
+    said = cast("dict[str, Any]", error)
+    lines = str(said.get("message", "")).splitlines() or [""]
+    text = f"{said.get('type')}: {lines[0]}"
+    return text if len(text) <= MOST_ERROR else text[: MOST_ERROR - 2] + " …"
 
 
 def _wait(api: Api, made: Any, *, seconds: float) -> Any:

@@ -38,8 +38,14 @@ def _policies(function: Callable[..., None]) -> Callable[..., None]:
             click.option(
                 "--jitter", type=click.Choice(["full", "equal", "none"]), help="How much of a wait is random."
             ),
+            click.option("--max-age-seconds", type=float, help="No retry begins when the run is older than this."),
+            click.option(
+                "--non-retryable", multiple=True, metavar="CLASS", help="A class of errors not to retry; repeatable."
+            ),
             click.option("--timeout-seconds", type=float, help="The longest that one attempt may run."),
             click.option("--start-deadline-seconds", type=float, help="How late a run may still start."),
+            click.option("--total-deadline-seconds", type=float, help="When it has to have ended, over all attempts."),
+            click.option("--heartbeat-timeout-seconds", type=float, help="The longest that a worker may be silent."),
         )
     ):
         function = option(function)
@@ -82,6 +88,7 @@ def get(*, api: Api, output: str, name: str) -> None:
 
 
 def _body(**policies: Any) -> dict[str, Any]:
-    names = ("max_attempts", "base_seconds", "factor", "cap_seconds", "jitter")
+    names = ("max_attempts", "base_seconds", "factor", "cap_seconds", "jitter", "max_age_seconds", "non_retryable")
+    policies["non_retryable"] = list(policies["non_retryable"]) or None
     retry = given(**{name: policies.pop(name) for name in names})
     return given(**policies) | ({"retry": retry} if retry else {})

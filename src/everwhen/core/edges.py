@@ -4,7 +4,7 @@
     planned    ─> claimed | cancelled | expired | unplanned
     unplanned  ─> planned | a verdict                         its instant is decided anew, and makes the same id
     claimed    ─> succeeded | dead | cancelled | retrying | released
-    retrying, released ─> claimed | cancelled | expired
+    retrying, released ─> claimed | cancelled | expired | dead
     an end     ─> nothing
 
 Quiet kinds say something about a run and move it nowhere, so they may stand between any two.
@@ -31,8 +31,8 @@ FOLLOWING: Final[Mapping[str, frozenset[str]]] = {
     K.PLANNED: frozenset({K.CLAIMED, K.CANCELLED, K.EXPIRED, K.UNPLANNED}),
     K.UNPLANNED: frozenset({K.PLANNED}) | VERDICTS,
     K.CLAIMED: frozenset({K.SUCCEEDED, K.DEAD, K.CANCELLED, K.RETRYING, K.RELEASED}),
-    K.RETRYING: frozenset({K.CLAIMED, K.CANCELLED, K.EXPIRED}),
-    K.RELEASED: frozenset({K.CLAIMED, K.CANCELLED, K.EXPIRED}),
+    K.RETRYING: frozenset({K.CLAIMED, K.CANCELLED, K.EXPIRED, K.DEAD}),
+    K.RELEASED: frozenset({K.CLAIMED, K.CANCELLED, K.EXPIRED, K.DEAD}),
 }
 """What may follow each kind that moves a run; "" stands for the beginning."""
 

@@ -176,7 +176,7 @@ class StartDeadlinePassed:
 
 @dataclass(frozen=True, slots=True)
 class TotalDeadlinePassed:
-    """The run's total deadline is over; the attempt under `lease_token` is closed, if there is one."""
+    """The run's total deadline is over: while it rests (no token), or during the attempt under `lease_token`."""
 
     lease_token: int | None = None
 
@@ -282,11 +282,13 @@ def _expire(run: Run) -> Transition | Refused:
 
 
 def _end_at_deadline(run: Run, event: TotalDeadlinePassed) -> Transition | Refused:
-    if run.state is not RunState.RUNNING:
+    if event.lease_token is None:
+        if run.state is RunState.RUNNING:
+            return Refused(Reason.RUN_ALREADY_CLAIMED)
         # Without a failure nothing is to be mended: nobody ran it in time. With one it waits for a person.
         return _end(RunState.DEAD if run.failures else RunState.EXPIRED, Reason.DEADLINE_TOTAL, run)
-    if event.lease_token is None:
-        return Refused(Reason.RUN_ALREADY_CLAIMED)
+    if run.state is not RunState.RUNNING:
+        return Refused(Reason.RUN_NOT_CLAIMED)
     if event.lease_token != run.lease_token:
         return Refused(Reason.LEASE_LOST)
     state, reason = RunState.DEAD, Reason.DEADLINE_TOTAL
@@ -343,10 +345,7 @@ def _loss(event: Failed | LeaseExpired | TimedOut, policy: RetryPolicy) -> _Loss
 def _give_back(run: Run, *, now: datetime, policy: RetryPolicy) -> Transition:
     if run.cancel_requested:
         return _end(RunState.CANCELLED, Reason.CANCEL_REQUESTED, run, AttemptOutcome.RELEASED)
-    if _is_at_or_before(_ends_by(run), now):
-        state = RunState.DEAD if run.failures else RunState.EXPIRED
-        return _end(state, Reason.DEADLINE_TOTAL, run, AttemptOutcome.RELEASED)
-    return Transition(
+    return Transition(  # past its total deadline, too: `expires_at` keeps it from being claimed, and ends it
         to=RunState.WAITING,
         event=EventKind.RELEASED,
         reason=Reason.ATTEMPT_RELEASED,

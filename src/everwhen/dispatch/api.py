@@ -14,8 +14,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from everwhen.dispatch.lines import Lines
-from everwhen.dispatch.model import Lease, Renewal
-from everwhen.dispatch.reports import parse_token, payload_text
+from everwhen.dispatch.model import Lease, Renewal, ToRenew
+from everwhen.dispatch.reports import parse_token, payload_text, readable_instant
 from everwhen.dispatch.service import Claim, Dispatch
 from everwhen.dispatch.tokens import LeaseTokens
 from everwhen.errors import Forbidden, InvalidInput, TooLarge
@@ -32,6 +32,7 @@ from everwhen.worker.protocol import (
     HeldLease,
     LeaseResult,
     Report,
+    RunError,
 )
 
 MOST_RUNS: Final = 1_000
@@ -40,6 +41,7 @@ MOST_TASKS: Final = 1_000
 MOST_NAME: Final = 200
 MOST_PAYLOAD_BYTES: Final = 65_536
 MOST_ERROR_CHARACTERS: Final = 32_768
+MOST_BASES: Final = 64
 MAY_WORK: Final = frozenset({Role.WORKER, Role.PLATFORM})
 BODY_FACTOR: Final = 8
 """A worker's batch may be this many times as large as a control request."""
@@ -183,11 +185,18 @@ def _check_report(report: Report, principal: Principal, pointer: str) -> None:
     if len(bytes(report.result)) > MOST_PAYLOAD_BYTES:
         raise InvalidInput.at(f"{pointer}/result", f"a result has at most {MOST_PAYLOAD_BYTES} bytes")
     error = report.error
-    if error and len(error.type) + len(error.message) + len(error.traceback or "") > MOST_ERROR_CHARACTERS:
+    if error and _length(error) > MOST_ERROR_CHARACTERS:
         raise InvalidInput.at(f"{pointer}/error", f"an error has at most {MOST_ERROR_CHARACTERS} characters")
+    if error and len(error.bases) > MOST_BASES:
+        raise InvalidInput.at(f"{pointer}/error/bases", f"an error names at most {MOST_BASES} base classes")
     after = report.retry_after_seconds
     if after is not None and not 0.0 <= after <= 604_800.0:
         raise InvalidInput.at(f"{pointer}/retry_after_seconds", "must lie between 0 and 604800")
+
+
+def _length(error: RunError) -> int:
+    texts = (error.type, error.message, error.traceback or "", *error.bases)
+    return sum(map(len, texts))
 
 
 def _is_mine(tenant_id: UUID, principal: Principal) -> bool:
@@ -207,6 +216,7 @@ def _claimed(lease: Lease, *, token: str) -> ClaimedRun:
         lease_until=lease.lease_until,
         claimed_at=lease.claimed_at,
         deadline_at=lease.deadline_at,
+        total_deadline_at=lease.total_deadline_at,
         nominal_at=lease.nominal_at,
         due_at=lease.due_at,
         schedule=lease.schedule,
@@ -214,10 +224,16 @@ def _claimed(lease: Lease, *, token: str) -> ClaimedRun:
     )
 
 
-def _renewal(lease: HeldLease) -> tuple[UUID, UUID, int, str | None]:
+def _renewal(lease: HeldLease) -> ToRenew:
     if len(bytes(lease.details)) > MOST_PAYLOAD_BYTES:
         raise InvalidInput.at("/leases", f"details have at most {MOST_PAYLOAD_BYTES} bytes")
-    return lease.tenant_id, lease.run_id, parse_token(lease.lease_token), payload_text(lease.details)
+    return ToRenew(
+        tenant_id=lease.tenant_id,
+        run_id=lease.run_id,
+        lease_token=parse_token(lease.lease_token),
+        details=payload_text(lease.details),
+        started_at=readable_instant(lease.started_at),
+    )
 
 
 def _lease_result(lease: HeldLease, renewals: Mapping[int, Renewal]) -> LeaseResult:

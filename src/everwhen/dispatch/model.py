@@ -51,6 +51,7 @@ class Lease:
     input: str
     schedule: str | None
     max_attempts: int
+    total_deadline_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,10 @@ class Renewal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldLease:
-    """A lease as it stands, locked: what a report is decided upon. `retry` is the task's policy as JSON text."""
+    """A lease as it stands, locked: what a report is decided upon. `retry` is the task's policy as JSON text.
+
+    `due_at` is there only where the task limits its runs by it: by a total deadline or a maximum age for retries.
+    """
 
     tenant_id: UUID
     run_id: UUID
@@ -74,11 +78,16 @@ class HeldLease:
     failures: int
     cancel_requested: bool
     retry: str | None
+    total_deadline_seconds: float | None
+    due_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiredLease:
-    """A lease that ran out, locked; `timed_out` when it was the attempt's time-out that ended it."""
+    """A lease that ran out, locked; `timed_out` when it was one of the attempt's time-outs that ended it.
+
+    `started_at` None: its worker never said that the function had begun.
+    """
 
     tenant_id: UUID
     run_id: UUID
@@ -87,7 +96,35 @@ class ExpiredLease:
     failures: int
     cancel_requested: bool
     retry: str | None
+    total_deadline_seconds: float | None
+    due_at: datetime | None
     timed_out: bool
+    started_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverdueRun:
+    """A run in the line that may not begin any more, locked. `due_at` None: its run is not there."""
+
+    tenant_id: UUID
+    run_id: UUID
+    available_at: datetime
+    failures: int
+    expires_at: datetime
+    due_at: datetime | None
+    retry: str | None
+    total_deadline_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToRenew:
+    """A lease to renew, as its holder names it. `details` is JSON text; `started_at` None: not begun, or not said."""
+
+    tenant_id: UUID
+    run_id: UUID
+    lease_token: int
+    details: str | None = None
+    started_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -71,15 +71,19 @@ with candidate as materialized (
 ), leased as (
   insert into everwhen.leases
     (tenant_id, run_id, queue, task, worker, attempt, failures, priority, expires_at, lease_token, lease_until,
-     claimed_at, deadline_at, is_followed)
+     claimed_at, deadline_at, heartbeat_seconds, is_followed)
   select w.tenant_id, w.run_id, w.queue, w.task, %(worker)s, w.attempts + 1, w.failures, w.priority, w.expires_at,
          everwhen.new_lease_token(),
-         least(%(now)s + make_interval(secs => %(lease_seconds)s),
-               %(now)s + make_interval(secs => t.timeout_seconds + %(deadline_grace_seconds)s)),
-         %(now)s, %(now)s + make_interval(secs => t.timeout_seconds), w.is_followed
+         least(%(now)s + make_interval(secs => least(%(lease_seconds)s::float8, t.heartbeat_timeout_seconds)),
+               t.deadline_at + make_interval(secs => %(deadline_grace_seconds)s)),
+         %(now)s, t.deadline_at, t.heartbeat_timeout_seconds, w.is_followed
   from taken w
   cross join lateral (
-    select t.timeout_seconds
+    select t.heartbeat_timeout_seconds,
+           least(%(now)s + make_interval(secs => t.timeout_seconds),
+                 case when t.total_deadline_seconds is not null then -- only then is the run looked at
+                   (select r.due_at from everwhen.runs r where r.tenant_id = w.tenant_id and r.run_id = w.run_id)
+                   + make_interval(secs => t.total_deadline_seconds) end) as deadline_at
     from everwhen.tasks t
     where t.tenant_id = w.tenant_id and t.name = w.task
     offset 0) t
@@ -89,17 +93,23 @@ with candidate as materialized (
   select tenant_id, run_id, claimed_at, 'claimed', attempt from leased
 )
 select l.tenant_id, l.run_id, l.task, l.queue, l.priority, l.attempt, l.lease_token, l.lease_until, l.claimed_at,
-       l.deadline_at, r.nominal_at, r.due_at, r.input, r.schedule, r.max_attempts
+       l.deadline_at, r.nominal_at, r.due_at, r.input, r.schedule, t.max_attempts,
+       r.due_at + make_interval(secs => t.total_deadline_seconds) as total_deadline_at
 from leased l
 cross join lateral (
   select r.nominal_at, r.due_at, r.input::text as input,
-         (select s.name from everwhen.schedules s where s.tenant_id = r.tenant_id and s.uid = r.schedule_uid) as schedule,
-         -- A policy that cannot be read allows one attempt (see reports.py), and must not keep its line from moving.
-         (select case when t.retry ->> 'max_attempts' ~ '^[1-9][0-9]{0,3}$' then (t.retry ->> 'max_attempts')::int else 1 end
-          from everwhen.tasks t where t.tenant_id = r.tenant_id and t.name = r.task) as max_attempts
+         (select s.name from everwhen.schedules s where s.tenant_id = r.tenant_id and s.uid = r.schedule_uid) as schedule
   from everwhen.runs r
   where r.tenant_id = l.tenant_id and r.run_id = l.run_id
-  offset 0) r;
+  offset 0) r
+cross join lateral (
+  -- A policy that cannot be read allows one attempt (see reports.py), and must not keep its line from moving.
+  select case when t.retry ->> 'max_attempts' ~ '^[1-9][0-9]{0,3}$' then (t.retry ->> 'max_attempts')::int else 1 end
+           as max_attempts,
+         t.total_deadline_seconds
+  from everwhen.tasks t
+  where t.tenant_id = l.tenant_id and t.name = l.task
+  offset 0) t;
 
 -- name: charge_lanes
 update everwhen.lanes l
@@ -122,10 +132,11 @@ cross join lateral (
 -- name: renew_leases
 -- Guarded by the fencing token: a lease that another attempt has taken over is not renewed, not even when a worker that
 -- lost a run and got it again names both attempts. Never beyond the time-out of the attempt, so that a hung worker that
--- still beats is found out.
+-- still beats is found out, and never for longer than the task's heartbeat time-out, whatever the worker asks for.
 update everwhen.leases l
-set lease_until = least(%(now)s::timestamptz + make_interval(secs => %(lease_seconds)s),
+set lease_until = least(%(now)s::timestamptz + make_interval(secs => least(%(lease_seconds)s::float8, l.heartbeat_seconds)),
                         l.deadline_at + make_interval(secs => %(deadline_grace_seconds)s)),
+    started_at = coalesce(l.started_at, (%(started_ats)s::timestamptz[])[array_position(%(tokens)s::bigint[], l.lease_token)]),
     details = coalesce((%(details)s::jsonb[])[array_position(%(tokens)s::bigint[], l.lease_token)], l.details)
 where l.tenant_id = any(%(tenant_ids)s::uuid[]) and l.run_id = any(%(run_ids)s::uuid[])
   and l.run_id = (%(run_ids)s::uuid[])[array_position(%(tokens)s::bigint[], l.lease_token)]
@@ -134,11 +145,18 @@ returning l.run_id, l.lease_token, l.lease_until, l.cancel_requested_at is not n
 
 -- name: lock_leases
 -- What the reports are about. The lock keeps a wish to cancel, a heartbeat and the reaper away until the decision is
--- written; in the order of the key, so that two batches never wait for each other.
+-- written; in the order of the key, so that two batches never wait for each other. When the run was due is looked up
+-- only where the task limits by it.
 select l.tenant_id, l.run_id, l.lease_token, l.attempt, l.failures,
-       l.cancel_requested_at is not null as cancel_requested,
-       (select t.retry::text from everwhen.tasks t where t.tenant_id = l.tenant_id and t.name = l.task) as retry
+       l.cancel_requested_at is not null as cancel_requested, t.retry, t.total_deadline_seconds, t.due_at
 from everwhen.leases l
+left join lateral (
+  select t.retry::text as retry, t.total_deadline_seconds,
+         case when t.total_deadline_seconds is not null or jsonb_typeof(t.retry -> 'max_age_seconds') = 'number' then
+           (select r.due_at from everwhen.runs r where r.tenant_id = l.tenant_id and r.run_id = l.run_id) end as due_at
+  from everwhen.tasks t
+  where t.tenant_id = l.tenant_id and t.name = l.task
+  offset 0) t on true
 where l.tenant_id = any(%(tenant_ids)s::uuid[]) and l.run_id = any(%(run_ids)s::uuid[])
   and (%(allowed)s::text[] is null or l.queue = any(%(allowed)s::text[]))
 order by l.tenant_id, l.run_id
@@ -148,10 +166,16 @@ for no key update of l;
 -- Leases that ran out, over all tenants. SKIP LOCKED lets any number of reapers share them. There is no index on
 -- lease_until, so that a heartbeat updates its row in place; the open leases are few enough to be walked through.
 select l.tenant_id, l.run_id, l.lease_token, l.attempt, l.failures,
-       l.cancel_requested_at is not null as cancel_requested,
-       (select t.retry::text from everwhen.tasks t where t.tenant_id = l.tenant_id and t.name = l.task) as retry,
-       coalesce(l.deadline_at <= %(now)s, false) as timed_out
+       l.cancel_requested_at is not null as cancel_requested, t.retry, t.total_deadline_seconds, t.due_at,
+       coalesce(l.deadline_at <= %(now)s, false) as timed_out, l.started_at
 from everwhen.leases l
+left join lateral (
+  select t.retry::text as retry, t.total_deadline_seconds,
+         case when t.total_deadline_seconds is not null or jsonb_typeof(t.retry -> 'max_age_seconds') = 'number' then
+           (select r.due_at from everwhen.runs r where r.tenant_id = l.tenant_id and r.run_id = l.run_id) end as due_at
+  from everwhen.tasks t
+  where t.tenant_id = l.tenant_id and t.name = l.task
+  offset 0) t on true
 where l.lease_until <= %(now)s
 order by l.tenant_id, l.run_id
 limit %(limit)s
@@ -160,7 +184,8 @@ for no key update of l skip locked;
 -- name: close_attempts
 -- Close attempts and move their runs: the lease goes, the attempt becomes history, and the run ends or rests again. The
 -- token is the guard; a run that is not returned was somebody else's by then, and nothing of it was touched. `i` is the
--- report's place in the arrays.
+-- report's place in the arrays. A run that dies without an error of its own last attempt keeps the fingerprint of the
+-- last one that there was.
 with gone as (
   delete from everwhen.leases l
   where l.tenant_id = any(%(tenant_ids)s::uuid[]) and l.run_id = any(%(run_ids)s::uuid[])
@@ -172,25 +197,32 @@ with gone as (
   from gone g
 ), attempted as (
   insert into everwhen.attempts
-    (tenant_id, run_id, attempt, lease_token, worker, claimed_at, started_at, finished_at, outcome, reason, error, result)
-  select tenant_id, run_id, attempt, lease_token, worker, claimed_at, (%(started_ats)s::timestamptz[])[i], %(now)s,
-         (%(outcomes)s::text[])[i], reason, (%(errors)s::jsonb[])[i], (%(results)s::jsonb[])[i]
+    (tenant_id, run_id, attempt, lease_token, worker, claimed_at, started_at, finished_at, outcome, reason, error, result,
+     fingerprint)
+  select tenant_id, run_id, attempt, lease_token, worker, claimed_at,
+         coalesce((%(started_ats)s::timestamptz[])[i], started_at), %(now)s,
+         (%(outcomes)s::text[])[i], reason, (%(errors)s::jsonb[])[i], (%(results)s::jsonb[])[i], (%(fingerprints)s::text[])[i]
   from closed
 ), ended as (
-  insert into everwhen.run_ends (tenant_id, run_id, state, reason, attempts, finished_at)
-  select tenant_id, run_id, state, reason, attempt, %(now)s from closed where available_at is null
+  insert into everwhen.run_ends (tenant_id, run_id, state, reason, attempts, finished_at, fingerprint)
+  select tenant_id, run_id, state, reason, attempt, %(now)s,
+         case when state = 'dead' then coalesce((%(fingerprints)s::text[])[i], (
+           select a.fingerprint
+           from everwhen.attempts a
+           where a.tenant_id = c.tenant_id and a.run_id = c.run_id and a.fingerprint is not null
+           order by a.attempt desc
+           limit 1)) end
+  from closed c where available_at is null
 ), lined_up as (
   insert into everwhen.waiting
     (tenant_id, queue, priority, available_at, run_id, task, attempts, failures, expires_at, is_followed)
-  select tenant_id, queue, priority, available_at, run_id, task, attempt, (%(failures)s::smallint[])[i], expires_at,
-         is_followed
+  select tenant_id, queue, priority, available_at, run_id, task, attempt, (%(failures)s::smallint[])[i],
+         least(expires_at, (%(expires_ats)s::timestamptz[])[i]), is_followed
   from closed where available_at is not null
 ), logged as (
-  -- When the back-off ends is nowhere else, once the next attempt has begun: an explanation needs it.
+  -- The detail says when the back-off ends: an explanation needs it, once the next attempt has begun.
   insert into everwhen.events (tenant_id, run_id, at, kind, attempt, reason, detail)
-  select tenant_id, run_id, %(now)s, kind, attempt, reason,
-         case when available_at > %(now)s then jsonb_build_object('available_at', available_at) end
-  from closed
+  select tenant_id, run_id, %(now)s, kind, attempt, reason, (%(details)s::jsonb[])[i] from closed
 )
 select tenant_id, run_id, case when is_followed and available_at is null then state end as followed_end, reason
 from closed;
@@ -227,25 +259,46 @@ cross join lateral (
     and (%(allowed)s::text[] is null or r.queue = any(%(allowed)s::text[]))
   offset 0) r;
 
--- name: expire_waiting
--- Runs that nobody started before their start deadline.
-with late as materialized (
-  select w.ctid as place from everwhen.waiting w
-  where w.expires_at <= %(now)s
-  order by w.expires_at
-  limit %(limit)s
-  for update skip locked
-), taken as (
-  delete from everwhen.waiting w using late where w.ctid = late.place
-  returning w.tenant_id, w.run_id, w.attempts, w.is_followed
+-- name: lock_overdue
+-- Runs that nobody started in time, or whose retry comes too late: all that a decision on their end needs. SKIP LOCKED
+-- lets any number of reapers share them.
+select w.tenant_id, w.run_id, w.available_at, w.failures, w.expires_at, r.due_at, t.retry, t.total_deadline_seconds
+from everwhen.waiting w
+left join lateral (
+  select r.due_at from everwhen.runs r where r.tenant_id = w.tenant_id and r.run_id = w.run_id offset 0) r on true
+left join lateral (
+  select t.retry::text as retry, t.total_deadline_seconds
+  from everwhen.tasks t
+  where t.tenant_id = w.tenant_id and t.name = w.task
+  offset 0) t on true
+where w.expires_at <= %(now)s
+order by w.expires_at
+limit %(limit)s
+for update of w skip locked;
+
+-- name: end_overdue
+-- They are locked by the same transaction. `i` is the run's place in the arrays.
+with taken as (
+  delete from everwhen.waiting w
+  where w.tenant_id = any(%(tenant_ids)s::uuid[]) and w.run_id = any(%(run_ids)s::uuid[])
+  returning w.tenant_id, w.run_id, w.attempts, w.is_followed, array_position(%(run_ids)s::uuid[], w.run_id) as i
+), overdue as materialized (
+  select t.*, (%(states)s::text[])[i] as state, (%(reasons)s::text[])[i] as reason from taken t
 ), ended as (
-  insert into everwhen.run_ends (tenant_id, run_id, state, reason, attempts, finished_at)
-  select tenant_id, run_id, %(state)s, %(reason)s, attempts, %(now)s from taken
+  insert into everwhen.run_ends (tenant_id, run_id, state, reason, attempts, finished_at, fingerprint)
+  select o.tenant_id, o.run_id, o.state, o.reason, o.attempts, %(now)s,
+         case when o.state = 'dead' then (
+           select a.fingerprint
+           from everwhen.attempts a
+           where a.tenant_id = o.tenant_id and a.run_id = o.run_id and a.fingerprint is not null
+           order by a.attempt desc
+           limit 1) end
+  from overdue o
 ), logged as (
   insert into everwhen.events (tenant_id, run_id, at, kind, reason)
-  select tenant_id, run_id, %(now)s, %(state)s, %(reason)s from taken
+  select tenant_id, run_id, %(now)s, state, reason from overdue
 )
-select tenant_id, run_id, case when is_followed then %(state)s end as followed_end, %(reason)s as reason from taken;
+select tenant_id, run_id, case when is_followed then state end as followed_end, reason from overdue;
 
 -- name: put_off_lease
 -- A lease that the reaper has locked and cannot close: out of its way for a while. Nobody can take the run meanwhile; a

@@ -1,7 +1,7 @@
 """The reaper: leases that ran out, attempts past their time-out, runs past their start deadline.
 
     running, lease over  ──> retrying | dead | cancelled      the attempt is closed as lost or timed out
-    waiting, too late    ──> expired
+    waiting, too late    ──> expired | dead                   past its start or total deadline, or too old for a retry
 
 Safe in any number of copies. A copy locks what it decides on and passes over what another holds; the write is guarded
 by the lease token. If it dies before the commit, the rows are unlocked and the next tick of any copy finds them.
@@ -10,7 +10,7 @@ Reaping twice is impossible: the first time removes the lease. A worker whose le
 report is refused.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -19,10 +19,9 @@ import psycopg
 import structlog
 
 from everwhen import failpoints
-from everwhen.core.lifecycle import RunState, Transition
-from everwhen.core.reasons import Reason
+from everwhen.core.lifecycle import Transition
 from everwhen.dispatch import reports, store
-from everwhen.dispatch.model import ExpiredLease
+from everwhen.dispatch.model import ExpiredLease, Moved, OverdueRun
 from everwhen.dispatch.reports import Closing
 from everwhen.dispatch.service import close, follow
 from everwhen.postgres.pool import Connection, Database
@@ -54,13 +53,11 @@ class Reaper:
             # One lease cannot be written back. One at a time, so that it holds nobody else up.
             closed, full = await self._reap_one_by_one(now)
         async with self.database.system() as conn:
-            expired = await store.expire_waiting(
-                conn, now=now, limit=self.batch, state=RunState.EXPIRED, reason=Reason.START_DEADLINE
-            )
-            await follow(conn, expired, now=now, on_ended=self.on_ended)
+            overdue = await store.lock_overdue(conn, now=now, limit=self.batch)
+            await follow(conn, await _end(conn, overdue, now=now), now=now, on_ended=self.on_ended)
             failpoints.hit("expiry.before_commit")
         failpoints.hit("expiry.after_commit")
-        return Tick(done=closed + len(expired), more=full or len(expired) == self.batch)
+        return Tick(done=closed + len(overdue), more=full or len(overdue) == self.batch)
 
     async def _reap(self, now: datetime) -> tuple[int, bool]:
         async with self.database.system() as conn:
@@ -96,8 +93,19 @@ class Reaper:
 
     def _closing(self, lease: ExpiredLease, *, now: datetime) -> Closing | None:
         decision = reports.decide_expiry(lease, now=now, jitter=self.jitter())
-        if not isinstance(decision, Transition):
-            return None
-        return Closing(
-            tenant_id=lease.tenant_id, run_id=lease.run_id, lease_token=lease.lease_token, transition=decision
-        )
+        return reports.closing_of_expired(lease, transition=decision) if isinstance(decision, Transition) else None
+
+
+async def _end(conn: Connection, overdue: Sequence[OverdueRun], *, now: datetime) -> list[Moved]:
+    decided = [(run, reports.decide_overdue(run, now=now)) for run in overdue]
+    ends = [(run, decision) for run, decision in decided if isinstance(decision, Transition)]
+    if not ends:
+        return []
+    return await store.end_overdue(
+        conn,
+        tenant_ids=[run.tenant_id for run, _ in ends],
+        run_ids=[run.run_id for run, _ in ends],
+        states=[end.to.value for _, end in ends],
+        reasons=[end.reason.value for _, end in ends if end.reason],
+        now=now,
+    )

@@ -10,23 +10,26 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, assert_never, cast
 from uuid import UUID
 
 import msgspec
 
 from everwhen.core import lifecycle
-from everwhen.core.lifecycle import EventKind, Refused, Run, RunState, Transition
+from everwhen.core.fingerprints import likeness, likeness_without_error
+from everwhen.core.lifecycle import AttemptOutcome, EventKind, Refused, Run, RunState, Transition, resting_state
 from everwhen.core.reasons import Reason
 from everwhen.core.retry import Jitter, RetryPolicy
-from everwhen.dispatch.model import MOST_ATTEMPTS, ExpiredLease, HeldLease
+from everwhen.core.zones import add
+from everwhen.dispatch.model import MOST_ATTEMPTS, ExpiredLease, HeldLease, OverdueRun
 from everwhen.worker.protocol import Report, RunError
 
 Decision = Transition | Refused
 
 _NO_RETRY: Final = RetryPolicy(max_attempts=1)
 _READABLE_YEARS: Final = range(1970, 9999)
+_UNWELL: Final = frozenset({AttemptOutcome.FAILED, AttemptOutcome.TIMED_OUT, AttemptOutcome.LOST})
 
 MOST_DEPTH: Final = 100
 """How deep a payload may be nested: PostgreSQL stores more, which nobody who asks for the run could read."""
@@ -36,7 +39,10 @@ _SUSPECT: Final = re.compile(rb"[0-9]{300}|[0-9][eE][+-]?[0-9]{3}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closing:
-    """An attempt to close: the decision, and what the worker left with it as JSON text."""
+    """An attempt to close: the decision, and what the worker left with it as JSON text.
+
+    `has_started` is known of an attempt that ended without a word: whether its worker had said that it began.
+    """
 
     tenant_id: UUID
     run_id: UUID
@@ -45,6 +51,8 @@ class Closing:
     error: str | None = None
     result: str | None = None
     started_at: datetime | None = None
+    fingerprint: str | None = None
+    has_started: bool | None = None
 
 
 class _RetryJson(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +61,8 @@ class _RetryJson(msgspec.Struct, frozen=True, kw_only=True):
     factor: float
     cap_seconds: float
     jitter: str
+    max_age_seconds: float | None = None  # policies stored before there was one have none
+    non_retryable: tuple[str, ...] = ()
 
 
 @functools.lru_cache(maxsize=4096)
@@ -66,6 +76,8 @@ def retry_policy(text: str | None) -> RetryPolicy | None:
             factor=stored.factor,
             cap=timedelta(seconds=stored.cap_seconds),
             jitter=Jitter(stored.jitter),
+            max_age=None if stored.max_age_seconds is None else timedelta(seconds=stored.max_age_seconds),
+            non_retryable=stored.non_retryable,
         )
     except (msgspec.DecodeError, ValueError, OverflowError):
         return None
@@ -80,8 +92,16 @@ def decide_report(report: Report, held: HeldLease | None, *, token: int, now: da
 
 def decide_expiry(lease: ExpiredLease, *, now: datetime, jitter: float) -> Decision:
     """Decide what becomes of a run whose lease ran out."""
-    kind = lifecycle.TimedOut if lease.timed_out else lifecycle.LeaseExpired
-    return _decide(lease, kind(lease.lease_token), now=now, jitter=jitter)
+    return _decide(lease, _expiry(lease, now=now), now=now, jitter=jitter)
+
+
+def decide_overdue(run: OverdueRun, *, now: datetime) -> Decision:
+    """Decide how a run ends that nobody began in time."""
+    state = resting_state(available_at=run.available_at, failures=run.failures, now=now)
+    resting = Run(state=state, failures=run.failures, due_at=run.due_at, total_deadline=_total_deadline(run))
+    policy = retry_policy(run.retry) or _NO_RETRY
+    event = lifecycle.overdue(resting, expires_at=run.expires_at, policy=policy)
+    return lifecycle.decide(resting, event, now=now, policy=policy, jitter=0.0)  # an end draws no jitter
 
 
 def closing(report: Report, *, token: int, transition: Transition) -> Closing:
@@ -93,7 +113,20 @@ def closing(report: Report, *, token: int, transition: Transition) -> Closing:
         transition=transition,
         error=_error_json(report.error),
         result=payload_text(report.result),
-        started_at=_started_at(report),
+        started_at=readable_instant(report.started_at),
+        fingerprint=_fingerprint(transition, report.error),
+    )
+
+
+def closing_of_expired(lease: ExpiredLease, *, transition: Transition) -> Closing:
+    """Join the decision with what is known of an attempt that ended without a word."""
+    return Closing(
+        tenant_id=lease.tenant_id,
+        run_id=lease.run_id,
+        lease_token=lease.lease_token,
+        transition=transition,
+        fingerprint=_fingerprint(transition, None),
+        has_started=lease.started_at is not None,
     )
 
 
@@ -116,6 +149,9 @@ def columns(closings: Sequence[Closing]) -> dict[str, list[Any]]:
         "errors": column(lambda c: c.error),
         "results": column(lambda c: c.result),
         "started_ats": column(lambda c: c.started_at),
+        "expires_ats": column(lambda c: c.transition.expires_at),
+        "fingerprints": column(lambda c: c.fingerprint),
+        "details": column(_event_detail),
     }
 
 
@@ -157,7 +193,13 @@ def parse_token(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 20 and int(text) < 1 << 63 else -1
 
 
-def _decide(lease: HeldLease | ExpiredLease, event: lifecycle.Reported, *, now: datetime, jitter: float) -> Decision:
+def _decide(
+    lease: HeldLease | ExpiredLease,
+    event: lifecycle.Reported | lifecycle.TotalDeadlinePassed,
+    *,
+    now: datetime,
+    jitter: float,
+) -> Decision:
     """Decide. A policy that cannot be read allows no retry, and says so: one bad task never stops a batch or a loop."""
     policy = retry_policy(lease.retry)
     decision = lifecycle.decide(_running(lease), event, now=now, policy=policy or _NO_RETRY, jitter=jitter)
@@ -167,13 +209,44 @@ def _decide(lease: HeldLease | ExpiredLease, event: lifecycle.Reported, *, now: 
         return replace(decision, reason=Reason.RETRY_UNREADABLE)
     if decision.available_at is not None and lease.attempt >= MOST_ATTEMPTS:
         dead, kind = RunState.DEAD, EventKind.DEAD
-        return replace(decision, to=dead, event=kind, reason=Reason.RETRY_EXHAUSTED, available_at=None)
+        return replace(decision, to=dead, event=kind, reason=Reason.RETRY_EXHAUSTED, available_at=None, expires_at=None)
     return decision
 
 
-def _started_at(report: Report) -> datetime | None:
-    """Return when the worker says it began; nothing where that is no instant, or none that could be read back."""
-    at = report.started_at
+def _expiry(lease: ExpiredLease, *, now: datetime) -> lifecycle.Reported | lifecycle.TotalDeadlinePassed:
+    if not lease.timed_out:
+        return lifecycle.LeaseExpired(lease.lease_token)
+    total = _total_deadline(lease)
+    if total is not None and lease.due_at is not None and add(lease.due_at, total) <= now:
+        return lifecycle.TotalDeadlinePassed(lease.lease_token)
+    return lifecycle.TimedOut(lease.lease_token)
+
+
+def _total_deadline(row: HeldLease | ExpiredLease | OverdueRun) -> timedelta | None:
+    return None if row.total_deadline_seconds is None else timedelta(seconds=row.total_deadline_seconds)
+
+
+def _fingerprint(transition: Transition, error: RunError | None) -> str | None:
+    if transition.outcome is None or transition.outcome not in _UNWELL:
+        return None
+    if error is None:
+        return likeness_without_error(transition.outcome).fingerprint
+    return likeness(kind=error.type, message=error.message, traceback=error.traceback).fingerprint
+
+
+def _event_detail(closing: Closing) -> str | None:
+    """Return what an explanation needs of the event beyond its columns, as JSON text; nothing for a plain success."""
+    is_retry = closing.transition.event is EventKind.RETRYING
+    if closing.has_started is None and not is_retry:
+        return None
+    detail: dict[str, Any] = {} if closing.has_started is None else {"started": closing.has_started}
+    if is_retry and closing.transition.available_at is not None:
+        detail["available_at"] = closing.transition.available_at.astimezone(UTC).isoformat()
+    return json.dumps(detail)
+
+
+def readable_instant(at: datetime | None) -> datetime | None:
+    """Return an instant that a worker said; nothing where it is none, or none that could be read back."""
     return at if at is not None and at.tzinfo is not None and at.year in _READABLE_YEARS else None
 
 
@@ -183,6 +256,8 @@ def _running(lease: HeldLease | ExpiredLease) -> Run:
         failures=lease.failures,
         lease_token=lease.lease_token,
         cancel_requested=lease.cancel_requested,
+        due_at=lease.due_at,
+        total_deadline=_total_deadline(lease),
     )
 
 
@@ -193,7 +268,8 @@ def _event(report: Report, *, token: int) -> lifecycle.Reported:
         case "failed":
             after = report.retry_after_seconds
             retry_after = None if after is None else timedelta(seconds=after)
-            return lifecycle.Failed(token, retryable=report.retryable, retry_after=retry_after)
+            classes = () if report.error is None else (report.error.type, *report.error.bases)
+            return lifecycle.Failed(token, retryable=report.retryable, retry_after=retry_after, classes=classes)
         case "released":
             return lifecycle.Released(token)
         case "cancelled":

@@ -13,7 +13,7 @@ lease row is the grant: who deletes it, by its token, closes the attempt. Each c
 
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 from uuid import UUID
@@ -28,7 +28,7 @@ from everwhen.core.lifecycle import Refused, Transition
 from everwhen.core.meanings import SENTENCES
 from everwhen.core.reasons import Reason
 from everwhen.dispatch import reports, store
-from everwhen.dispatch.model import DEADLINE_GRACE_SECONDS, HeldLease, LaneRow, Lease, Moved, Renewal
+from everwhen.dispatch.model import DEADLINE_GRACE_SECONDS, HeldLease, LaneRow, Lease, Moved, Renewal, ToRenew
 from everwhen.dispatch.reports import Closing
 from everwhen.postgres.pool import Connection, Database
 from everwhen.runs.ends import Ended, OnEnded, nobody_follows
@@ -92,20 +92,21 @@ class Dispatch:
     async def renew(
         self,
         tenant_id: UUID | None,
-        leases: Sequence[tuple[UUID, UUID, int, str | None]],
+        leases: Sequence[ToRenew],
         *,
         lease_seconds: float,
         queues: Collection[str] | None = None,
+        now: datetime | None = None,
     ) -> dict[int, Renewal]:
-        """Renew leases given as (tenant, run, token, details); one whose token is not in the answer is lost.
+        """Renew leases; one whose token is not in the answer is lost.
 
         `queues` are those that the caller may work at; None: all.
         """
         try:
-            return await self._renew(tenant_id, leases, lease_seconds=lease_seconds, queues=queues)
+            return await self._renew(tenant_id, leases, lease_seconds=lease_seconds, queues=queues, now=now)
         except UNSTORABLE:  # details are for people; the lease is what counts
-            bare = [(tenant, run, token, None) for tenant, run, token, _ in leases]
-            return await self._renew(tenant_id, bare, lease_seconds=lease_seconds, queues=queues)
+            bare = [replace(lease, details=None) for lease in leases]
+            return await self._renew(tenant_id, bare, lease_seconds=lease_seconds, queues=queues, now=now)
 
     async def complete(
         self,
@@ -140,22 +141,24 @@ class Dispatch:
     async def _renew(
         self,
         tenant_id: UUID | None,
-        leases: Sequence[tuple[UUID, UUID, int, str | None]],
+        leases: Sequence[ToRenew],
         *,
         lease_seconds: float,
         queues: Collection[str] | None,
+        now: datetime | None,
     ) -> dict[int, Renewal]:
         async with self._transaction(tenant_id) as conn:
             renewals = await store.renew_leases(
                 conn,
-                tenant_ids=[each[0] for each in leases],
-                run_ids=[each[1] for each in leases],
-                tokens=[each[2] for each in leases],
-                details=[each[3] for each in leases],
+                tenant_ids=[lease.tenant_id for lease in leases],
+                run_ids=[lease.run_id for lease in leases],
+                tokens=[lease.lease_token for lease in leases],
+                details=[lease.details for lease in leases],
+                started_ats=[lease.started_at for lease in leases],
                 allowed=queues,
                 lease_seconds=lease_seconds,
                 deadline_grace_seconds=DEADLINE_GRACE_SECONDS,
-                now=conn.now,
+                now=now or conn.now,
             )
             failpoints.hit("heartbeat.before_commit")
         failpoints.hit("heartbeat.after_commit")

@@ -14,6 +14,7 @@ from everwhen.dispatch.model import (
     LaneRow,
     Lease,
     Moved,
+    OverdueRun,
     Renewal,
     StateNow,
 )
@@ -92,6 +93,7 @@ async def renew_leases(
     run_ids: Sequence[UUID],
     tokens: Sequence[int],
     details: Sequence[str | None],
+    started_ats: Sequence[datetime | None],
     allowed: Collection[str] | None,
     lease_seconds: float,
     deadline_grace_seconds: float,
@@ -104,6 +106,7 @@ async def renew_leases(
         "allowed": _names(allowed),
         "tokens": list(tokens),
         "details": list(details),
+        "started_ats": list(started_ats),
         "lease_seconds": lease_seconds,
         "deadline_grace_seconds": deadline_grace_seconds,
         "now": now,
@@ -139,6 +142,9 @@ async def close_attempts(
     errors: Sequence[str | None],
     results: Sequence[str | None],
     started_ats: Sequence[datetime | None],
+    expires_ats: Sequence[datetime | None],
+    fingerprints: Sequence[str | None],
+    details: Sequence[str | None],
     now: datetime,
 ) -> list[Moved]:
     """Close attempts and move their runs; return those whose token still held."""
@@ -155,6 +161,9 @@ async def close_attempts(
         "errors": list(errors),
         "results": list(results),
         "started_ats": list(started_ats),
+        "expires_ats": list(expires_ats),
+        "fingerprints": list(fingerprints),
+        "details": list(details),
         "now": now,
     }
     return await fetch_all(conn, _SQL["close_attempts"], params, Moved)
@@ -190,10 +199,29 @@ async def find_states(
     return await fetch_all(conn, _SQL["find_states"], params, StateNow)
 
 
-async def expire_waiting(conn: Conn, *, now: datetime, limit: int, state: str, reason: str) -> list[Moved]:
-    """End up to `limit` waiting runs whose start deadline has passed; return them."""
-    params = {"now": now, "limit": limit, "state": state, "reason": reason}
-    return await fetch_all(conn, _SQL["expire_waiting"], params, Moved)
+async def lock_overdue(conn: Conn, *, now: datetime, limit: int) -> list[OverdueRun]:
+    """Lock up to `limit` waiting runs that may not begin any more, passing over those that another reaper holds."""
+    return await fetch_all(conn, _SQL["lock_overdue"], {"now": now, "limit": limit}, OverdueRun)
+
+
+async def end_overdue(
+    conn: Conn,
+    *,
+    tenant_ids: Sequence[UUID],
+    run_ids: Sequence[UUID],
+    states: Sequence[str],
+    reasons: Sequence[str],
+    now: datetime,
+) -> list[Moved]:
+    """End waiting runs; return them."""
+    params = {
+        "tenant_ids": list(tenant_ids),
+        "run_ids": list(run_ids),
+        "states": list(states),
+        "reasons": list(reasons),
+        "now": now,
+    }
+    return await fetch_all(conn, _SQL["end_overdue"], params, Moved)
 
 
 async def put_off_lease(conn: Conn, *, tenant_id: UUID, run_id: UUID, until: datetime) -> int:

@@ -62,6 +62,7 @@ CREATE TABLE everwhen.attempts (
     reason text,
     error jsonb,
     result jsonb,
+    fingerprint text,
     CONSTRAINT attempts_outcome_check CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'timed_out'::text, 'lost'::text, 'released'::text, 'cancelled'::text])))
 )
 PARTITION BY RANGE (run_id);
@@ -187,7 +188,9 @@ CREATE TABLE everwhen.leases (
     deadline_at timestamp with time zone,
     cancel_requested_at timestamp with time zone,
     details jsonb,
-    is_followed boolean DEFAULT false NOT NULL
+    is_followed boolean DEFAULT false NOT NULL,
+    heartbeat_seconds double precision,
+    started_at timestamp with time zone
 )
 WITH (fillfactor='50');
 
@@ -381,11 +384,15 @@ CREATE TABLE everwhen.tasks (
     start_deadline_seconds double precision,
     created_at timestamp with time zone NOT NULL,
     updated_at timestamp with time zone NOT NULL,
+    total_deadline_seconds double precision,
+    heartbeat_timeout_seconds double precision,
+    CONSTRAINT tasks_heartbeat_timeout_seconds_check CHECK ((heartbeat_timeout_seconds >= (1)::double precision)),
     CONSTRAINT tasks_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
     CONSTRAINT tasks_priority_check CHECK (((priority >= 0) AND (priority <= 9))),
     CONSTRAINT tasks_queue_check CHECK (((length(queue) >= 1) AND (length(queue) <= 200))),
     CONSTRAINT tasks_start_deadline_seconds_check CHECK ((start_deadline_seconds > (0)::double precision)),
-    CONSTRAINT tasks_timeout_seconds_check CHECK ((timeout_seconds > (0)::double precision))
+    CONSTRAINT tasks_timeout_seconds_check CHECK ((timeout_seconds > (0)::double precision)),
+    CONSTRAINT tasks_total_deadline_seconds_check CHECK ((total_deadline_seconds > (0)::double precision))
 );
 
 ALTER TABLE ONLY everwhen.tasks FORCE ROW LEVEL SECURITY;

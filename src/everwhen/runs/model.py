@@ -51,7 +51,10 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One try at a run; without an outcome it is the one under way. `error` and `result` are JSON text."""
+    """One try at a run; without an outcome it is the one under way. `error` and `result` are JSON text.
+
+    `fingerprint` is equal for attempts that ended alike; None for those that did well.
+    """
 
     attempt: int
     worker: str
@@ -62,6 +65,18 @@ class Attempt:
     reason: str | None
     error: str | None
     result: str | None
+    fingerprint: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastError:
+    """How a run's last attempt that did not do well ended; `kind` and `message` are None where it left no error."""
+
+    attempt: int
+    outcome: str
+    kind: str | None
+    message: str | None
+    fingerprint: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

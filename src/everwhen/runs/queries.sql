@@ -10,7 +10,7 @@ select everwhen.ensure_week(%(instant)s) as made;
 -- joined here, since the caller holds the schedule's watermark and nobody can change it meanwhile.
 with intended as (
   select i.*, s.revision, s.task, s.input, t.queue, coalesce(s.priority, t.priority) as priority,
-         i.due_at + make_interval(secs => t.start_deadline_seconds) as expires_at
+         i.due_at + make_interval(secs => least(t.start_deadline_seconds, t.total_deadline_seconds)) as expires_at
   from unnest(%(tenant_ids)s::uuid[], %(schedule_uids)s::uuid[], %(run_ids)s::uuid[], %(nominal_ats)s::timestamptz[],
               %(due_ats)s::timestamptz[], %(utc_offsets)s::int[])
          as i (tenant_id, schedule_uid, run_id, nominal_at, due_at, utc_offset_seconds)
@@ -20,7 +20,7 @@ with intended as (
     where s.tenant_id = i.tenant_id and s.uid = i.schedule_uid
     offset 0) s
   cross join lateral (
-    select t.queue, t.priority, t.start_deadline_seconds
+    select t.queue, t.priority, t.start_deadline_seconds, t.total_deadline_seconds
     from everwhen.tasks t
     where t.tenant_id = i.tenant_id and t.name = s.task
     offset 0) t
@@ -71,7 +71,7 @@ with intended as (
     where s.tenant_id = i.tenant_id and s.uid = i.schedule_uid
     offset 0) s
   cross join lateral (
-    select t.queue, t.priority, t.start_deadline_seconds
+    select t.queue, t.priority
     from everwhen.tasks t
     where t.tenant_id = i.tenant_id and t.name = s.task
     offset 0) t
@@ -109,7 +109,8 @@ with planned as (
      input)
   select t.tenant_id, %(run_id)s, %(schedule_uid)s, %(schedule_revision)s, 'api', t.name, t.queue,
          coalesce(%(priority)s::smallint, t.priority), %(due_at)s, %(now)s,
-         %(due_at)s::timestamptz + make_interval(secs => t.start_deadline_seconds), %(input)s::jsonb
+         %(due_at)s::timestamptz + make_interval(secs => least(t.start_deadline_seconds, t.total_deadline_seconds)),
+         %(input)s::jsonb
   from everwhen.tasks t
   where t.tenant_id = %(tenant_id)s and t.name = %(task)s
   returning tenant_id, run_id, queue, priority, due_at, task, expires_at
@@ -128,7 +129,7 @@ select run_id, queue from planned;
 with intended as (
   select a.run_id, r.run_id as origin_run_id, r.schedule_uid, r.schedule_revision, r.task, t.queue,
          coalesce(%(priority)s::smallint, r.priority) as priority, r.nominal_at, r.utc_offset_seconds,
-         %(now)s::timestamptz + make_interval(secs => t.start_deadline_seconds) as expires_at,
+         %(now)s::timestamptz + make_interval(secs => least(t.start_deadline_seconds, t.total_deadline_seconds)) as expires_at,
          coalesce(%(input)s::jsonb, r.input) as input, r.tz_version,
          coalesce((select s.is_followed from everwhen.schedules s
                    where s.tenant_id = r.tenant_id and s.uid = r.schedule_uid), false) as is_followed
@@ -136,7 +137,7 @@ with intended as (
   cross join lateral (
     select r.* from everwhen.runs r where r.tenant_id = %(tenant_id)s and r.run_id = a.origin_run_id offset 0) r
   cross join lateral (
-    select t.queue, t.start_deadline_seconds
+    select t.queue, t.start_deadline_seconds, t.total_deadline_seconds
     from everwhen.tasks t where t.tenant_id = r.tenant_id and t.name = r.task
     offset 0) t
 ), planned as (
@@ -166,7 +167,7 @@ select run_id, queue from planned;
 -- made by the same backfill before, and is left as it is.
 with intended as (
   select i.run_id, i.nominal_at, i.utc_offset_seconds, s.revision, s.task, s.input, s.is_followed, t.queue,
-         %(now)s::timestamptz + make_interval(secs => t.start_deadline_seconds) as expires_at
+         %(now)s::timestamptz + make_interval(secs => least(t.start_deadline_seconds, t.total_deadline_seconds)) as expires_at
   from unnest(%(run_ids)s::uuid[], %(nominal_ats)s::timestamptz[], %(utc_offsets)s::int[])
          as i (run_id, nominal_at, utc_offset_seconds)
   cross join lateral (
@@ -175,7 +176,7 @@ with intended as (
     where s.tenant_id = %(tenant_id)s and s.uid = %(schedule_uid)s
     offset 0) s
   cross join lateral (
-    select t.queue, t.start_deadline_seconds
+    select t.queue, t.start_deadline_seconds, t.total_deadline_seconds
     from everwhen.tasks t where t.tenant_id = %(tenant_id)s and t.name = s.task
     offset 0) t
 ), planned as (
@@ -254,14 +255,22 @@ where r.tenant_id = %(tenant_id)s and r.run_id = %(run_id)s;
 -- name: list_attempts
 -- The closed ones, then the open one.
 select attempt, worker, claimed_at, started_at, finished_at, outcome, reason, error::text as error,
-       result::text as result
+       result::text as result, fingerprint
 from everwhen.attempts
 where tenant_id = %(tenant_id)s and run_id = %(run_id)s
 union all
-select attempt, worker, claimed_at, null, null, null, null, null, null
+select attempt, worker, claimed_at, started_at, null, null, null, null, null, null
 from everwhen.leases
 where tenant_id = %(tenant_id)s and run_id = %(run_id)s
 order by attempt;
+
+-- name: find_last_error
+-- What a dead run died of. The error's text is cut: the whole of it is with the attempt.
+select attempt, outcome, left(error ->> 'type', 200) as kind, left(error ->> 'message', 4000) as message, fingerprint
+from everwhen.attempts
+where tenant_id = %(tenant_id)s and run_id = %(run_id)s and outcome in ('failed', 'timed_out', 'lost')
+order by attempt desc
+limit 1;
 
 -- name: list_events
 select event_id, at, kind, attempt, reason, detail::text as detail

@@ -8,7 +8,7 @@ finds it there. A crash before the commit leaves neither.
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
@@ -29,6 +29,7 @@ from everwhen.runs.listing.service import LAST_ID, Asked
 from everwhen.runs.model import (
     Attempt,
     KnownRequest,
+    LastError,
     RunEvent,
     RunFilter,
     RunRequest,
@@ -53,10 +54,11 @@ OnReady = Callable[[Connection, UUID, str], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunView:
-    """A run with its state as of `now`."""
+    """A run with its state as of `now`. `last_error` is there when one dead run is read, and not in lists."""
 
     row: RunRow
     state: RunState
+    last_error: LastError | None = None
 
 
 async def request_run(
@@ -86,11 +88,15 @@ async def request_run(
 async def get_run(db: Database, *, tenant_id: UUID, ref: str) -> RunView:
     """Read one run by its id or by `schedule@local-time+offset`; raise NotFound."""
     async with db.tenant(tenant_id) as conn:
-        return await read_run(conn, tenant_id=tenant_id, ref=ref)
+        view = await read_run(conn, tenant_id=tenant_id, ref=ref)
+        if view.state is not RunState.DEAD:
+            return view
+        last_error = await store.find_last_error(conn, tenant_id=tenant_id, run_id=view.row.run_id)
+        return replace(view, last_error=last_error)
 
 
 async def read_run(conn: Connection, *, tenant_id: UUID, ref: str) -> RunView:
-    """Read one run in the caller's transaction, as `get_run` does."""
+    """Read one run in the caller's transaction, as `get_run` does, but for what a dead one died of."""
     return await _read(conn, tenant_id, await _resolve(conn, tenant_id, ref))
 
 

@@ -13,6 +13,7 @@ from everwhen.postgres.sql import load
 from everwhen.runs.model import (
     Attempt,
     KnownRequest,
+    LastError,
     LinedUp,
     Outcome,
     PlannedAhead,
@@ -266,6 +267,11 @@ async def read_runs(conn: Conn, *, tenant_id: UUID, run_ids: Sequence[UUID]) -> 
 async def list_attempts(conn: Conn, *, tenant_id: UUID, run_id: UUID) -> list[Attempt]:
     """Every attempt of a run, the open one last."""
     return await fetch_all(conn, _SQL["list_attempts"], {"tenant_id": tenant_id, "run_id": run_id}, Attempt)
+
+
+async def find_last_error(conn: Conn, *, tenant_id: UUID, run_id: UUID) -> LastError | None:
+    """Return how the run's last attempt that did not do well ended."""
+    return await fetch_optional(conn, _SQL["find_last_error"], {"tenant_id": tenant_id, "run_id": run_id}, LastError)
 
 
 async def list_events(conn: Conn, *, tenant_id: UUID, run_id: UUID, after: int, limit: int) -> list[RunEvent]:

@@ -6,12 +6,13 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field, JsonValue, model_validator
 
+from everwhen.core.fingerprints import likeness, likeness_without_error
 from everwhen.core.lifecycle import AttemptOutcome, EventKind, RunState
 from everwhen.core.meanings import sentence_of
 from everwhen.http.fields import Instant, Name, Payload, Priority, Sentence, Utc, Wire
 from everwhen.http.pages import Page
 from everwhen.http.reasons import ReasonCode, ReasonSentence
-from everwhen.runs.model import Attempt, RunEvent, RunRequest, nominal_local, ref_of
+from everwhen.runs.model import Attempt, LastError, RunEvent, RunRequest, nominal_local, ref_of
 from everwhen.runs.service import RunView
 
 
@@ -48,6 +49,17 @@ class CancelIn(Wire):
     reason: Sentence | None = None
 
 
+class LastErrorOut(BaseModel):
+    """What a dead run died of. Errors that are alike have one fingerprint, and one sentence."""
+
+    attempt: int
+    outcome: AttemptOutcome
+    type: str | None = Field(description="The error's class; null when the attempt left no error.")
+    message: str | None
+    fingerprint: str | None
+    sentence: str
+
+
 class RunOut(BaseModel):
     """A run. `nominal_at` is what its schedule intended, `nominal_local` the same by the schedule's clock."""
 
@@ -67,7 +79,7 @@ class RunOut(BaseModel):
     due_at: Utc
     planned_at: Utc
     available_at: Utc | None = Field(description="When a worker may take it, while it is in the line.")
-    expires_at: Utc | None = Field(description="Its start deadline.")
+    expires_at: Utc | None = Field(description="From then on it may not start any more.")
     tz_version: str | None = Field(description="The release of the tz database that its instant was planned with.")
     claimed_at: Utc | None = Field(description="When the present attempt began, while there is one.")
     worker: str | None
@@ -75,6 +87,7 @@ class RunOut(BaseModel):
     cancel_requested_at: Utc | None
     finished_at: Utc | None
     attempts: int
+    last_error: LastErrorOut | None = Field(description="Of a dead run, when it alone is read; null in lists.")
     input: JsonValue
     origin_run_id: UUID | None = Field(description="The run that this one was made from.")
     redriven_as: UUID | None = Field(description="The run that was last made from this one.")
@@ -92,7 +105,7 @@ class RunPage(Page[RunOut]):
 
 
 class AttemptOut(BaseModel):
-    """One try at a run; without an outcome it is under way. `started_at` is by the worker's own clock."""
+    """One try at a run; without an outcome it is under way. `started_at` is what its worker said."""
 
     attempt: int
     worker: str
@@ -104,6 +117,7 @@ class AttemptOut(BaseModel):
     reason_sentence: ReasonSentence
     error: JsonValue
     result: JsonValue
+    fingerprint: str | None = Field(description="Equal for attempts that ended alike; null for those that did well.")
 
 
 class EventOut(BaseModel):
@@ -152,6 +166,7 @@ def run_out(view: RunView) -> RunOut:
         cancel_requested_at=row.cancel_requested_at,
         finished_at=row.finished_at,
         attempts=row.attempts,
+        last_error=None if view.last_error is None else last_error_out(view.last_error),
         input=json.loads(row.input),
         origin_run_id=row.origin_run_id,
         redriven_as=row.redriven_as,
@@ -163,6 +178,21 @@ def run_out(view: RunView) -> RunOut:
 
 def _letter(stored: str | None) -> Literal["open", "redriven", "dismissed"]:
     return stored if stored == "redriven" or stored == "dismissed" else "open"  # noqa: PLR1714  # narrows the type
+
+
+def last_error_out(error: LastError) -> LastErrorOut:
+    """Return what a run died of as the wire has it."""
+    like = likeness_without_error(error.outcome)
+    if error.kind is not None:
+        like = likeness(kind=error.kind, message=error.message or "")
+    return LastErrorOut(
+        attempt=error.attempt,
+        outcome=AttemptOutcome(error.outcome),
+        type=error.kind,
+        message=error.message,
+        fingerprint=error.fingerprint,
+        sentence=like.sentence,
+    )
 
 
 def attempt_out(attempt: Attempt) -> AttemptOut:
@@ -178,6 +208,7 @@ def attempt_out(attempt: Attempt) -> AttemptOut:
         reason_sentence=sentence_of(attempt.reason),
         error=_value(attempt.error),
         result=_value(attempt.result),
+        fingerprint=attempt.fingerprint,
     )
 
 

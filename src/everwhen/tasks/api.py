@@ -7,10 +7,18 @@ from typing import Annotated, Any, Self
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, Field, Strict, model_validator
 
-from everwhen.core.retry import MAX_ATTEMPTS_LIMIT, MAX_DELAY, Jitter, RetryPolicy
+from everwhen.core.retry import (
+    MAX_AGE_LIMIT,
+    MAX_ATTEMPTS_LIMIT,
+    MAX_DELAY,
+    MOST_CLASS_NAME,
+    MOST_NON_RETRYABLE,
+    Jitter,
+    RetryPolicy,
+)
 from everwhen.http.access import NAME_PATTERN, Editor, Reader
 from everwhen.http.bodies import ControlRoute
-from everwhen.http.fields import Name, PositiveSeconds, Priority, Utc, Wire
+from everwhen.http.fields import MOST_SECONDS, Name, PositiveSeconds, Priority, Utc, Wire
 from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_cursor
 from everwhen.tasks import service
 from everwhen.tasks.model import Task, TaskDraft, retry_from_json, retry_to_json
@@ -21,6 +29,14 @@ TaskName = Annotated[str, Path(pattern=NAME_PATTERN, description="The task's nam
 Attempts = Annotated[int, Strict(), Field(ge=1, le=MAX_ATTEMPTS_LIMIT)]
 Delay = Annotated[float, Strict(), Field(ge=0, le=MAX_DELAY.total_seconds(), allow_inf_nan=False)]
 Factor = Annotated[float, Strict(), Field(ge=1, le=100, allow_inf_nan=False)]
+MaxAge = Annotated[
+    float,
+    Strict(),
+    Field(gt=0, le=MAX_AGE_LIMIT.total_seconds(), allow_inf_nan=False),
+]
+ClassName = Annotated[str, Field(min_length=1, max_length=MOST_CLASS_NAME, pattern=r"^[\x21-\x7e\u00a1-\uffff]+$")]
+ClassNames = Annotated[list[ClassName], Field(max_length=MOST_NON_RETRYABLE)]
+Heartbeat = Annotated[float, Strict(), Field(ge=1, le=MOST_SECONDS, allow_inf_nan=False)]
 
 _LIST = "tasks"
 _DEFAULT = retry_to_json(RetryPolicy())
@@ -34,6 +50,13 @@ class RetryFields(Wire):
     factor: Factor = _DEFAULT["factor"]
     cap_seconds: Delay = _DEFAULT["cap_seconds"]
     jitter: Jitter = Jitter(_DEFAULT["jitter"])
+    max_age_seconds: MaxAge | None = Field(
+        default=None, description="No retry begins when the run is older than this, counted from when it was due."
+    )
+    non_retryable: ClassNames = Field(
+        default_factory=list[str],
+        description="Classes of errors that no retry mends, as the worker reports them; bases count, too.",
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -53,6 +76,8 @@ class RetryChange(Wire):
     factor: Factor = Field(default_factory=float)
     cap_seconds: Delay = Field(default_factory=float)
     jitter: Jitter = Field(default_factory=lambda: Jitter.NONE)
+    max_age_seconds: MaxAge | None = None
+    non_retryable: ClassNames = Field(default_factory=list[str])
 
 
 class TaskIn(Wire):
@@ -66,6 +91,12 @@ class TaskIn(Wire):
     start_deadline_seconds: PositiveSeconds | None = Field(
         default=None, description="How long after it is due a run may still start; later it expires."
     )
+    total_deadline_seconds: PositiveSeconds | None = Field(
+        default=None, description="How long after it is due a run has to have ended, over all its attempts."
+    )
+    heartbeat_timeout_seconds: Heartbeat | None = Field(
+        default=None, description="How long a worker may be silent: no lease is longer, whatever the worker asks for."
+    )
 
 
 class TaskChange(Wire):
@@ -76,6 +107,8 @@ class TaskChange(Wire):
     retry: RetryChange = Field(default_factory=RetryChange)
     timeout_seconds: PositiveSeconds | None = None
     start_deadline_seconds: PositiveSeconds | None = None
+    total_deadline_seconds: PositiveSeconds | None = None
+    heartbeat_timeout_seconds: Heartbeat | None = None
 
 
 class RetryOut(BaseModel):
@@ -86,6 +119,8 @@ class RetryOut(BaseModel):
     factor: float
     cap_seconds: float
     jitter: Jitter
+    max_age_seconds: float | None
+    non_retryable: list[str]
 
 
 class TaskOut(BaseModel):
@@ -97,6 +132,8 @@ class TaskOut(BaseModel):
     retry: RetryOut
     timeout_seconds: float | None
     start_deadline_seconds: float | None
+    total_deadline_seconds: float | None
+    heartbeat_timeout_seconds: float | None
     created_at: Utc
     updated_at: Utc
 
@@ -111,6 +148,8 @@ async def create_task(*, tenant: str, body: TaskIn, access: Editor, response: Re
         retry=body.retry.policy(),
         timeout_seconds=body.timeout_seconds,
         start_deadline_seconds=body.start_deadline_seconds,
+        total_deadline_seconds=body.total_deadline_seconds,
+        heartbeat_timeout_seconds=body.heartbeat_timeout_seconds,
     )
     made = await service.create_task(access.database, tenant_id=access.tenant_id, draft=draft)
     response.headers["Location"] = f"/v1/tenants/{tenant}/tasks/{made.name}"
@@ -149,6 +188,8 @@ def _out(task: Task) -> TaskOut:
         retry=RetryOut(**retry_to_json(task.retry)),
         timeout_seconds=task.timeout_seconds,
         start_deadline_seconds=task.start_deadline_seconds,
+        total_deadline_seconds=task.total_deadline_seconds,
+        heartbeat_timeout_seconds=task.heartbeat_timeout_seconds,
         created_at=task.created_at,
         updated_at=task.updated_at,
     )

@@ -18,6 +18,8 @@ class Task:
     retry: RetryPolicy
     timeout_seconds: float | None
     start_deadline_seconds: float | None
+    total_deadline_seconds: float | None
+    heartbeat_timeout_seconds: float | None
     created_at: datetime
     updated_at: datetime
 
@@ -32,6 +34,8 @@ class TaskDraft:
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     timeout_seconds: float | None = None
     start_deadline_seconds: float | None = None
+    total_deadline_seconds: float | None = None
+    heartbeat_timeout_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +48,8 @@ class TaskRow:
     retry: str
     timeout_seconds: float | None
     start_deadline_seconds: float | None
+    total_deadline_seconds: float | None
+    heartbeat_timeout_seconds: float | None
     created_at: datetime
     updated_at: datetime
 
@@ -56,17 +62,25 @@ def retry_to_json(policy: RetryPolicy) -> dict[str, Any]:
         "factor": policy.factor,
         "cap_seconds": policy.cap.total_seconds(),
         "jitter": policy.jitter.value,
+        "max_age_seconds": None if policy.max_age is None else policy.max_age.total_seconds(),
+        "non_retryable": list(policy.non_retryable),
     }
 
 
 def retry_from_json(data: dict[str, Any]) -> RetryPolicy:
-    """Read what `retry_to_json` made; raise ValueError when the numbers do not fit together."""
+    """Read what `retry_to_json` made, now or before there was a maximum age.
+
+    Raises ValueError when the numbers do not fit together.
+    """
+    max_age = data.get("max_age_seconds")
     return RetryPolicy(
         max_attempts=data["max_attempts"],
         base=timedelta(seconds=data["base_seconds"]),
         factor=data["factor"],
         cap=timedelta(seconds=data["cap_seconds"]),
         jitter=Jitter(data["jitter"]),
+        max_age=None if max_age is None else timedelta(seconds=max_age),
+        non_retryable=tuple(data.get("non_retryable", ())),
     )
 
 
@@ -79,6 +93,8 @@ def task_from_row(row: TaskRow) -> Task:
         retry=retry_from_json(json.loads(row.retry)),
         timeout_seconds=row.timeout_seconds,
         start_deadline_seconds=row.start_deadline_seconds,
+        total_deadline_seconds=row.total_deadline_seconds,
+        heartbeat_timeout_seconds=row.heartbeat_timeout_seconds,
         created_at=row.created_at,
         updated_at=row.updated_at,
     )

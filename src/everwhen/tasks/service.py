@@ -11,6 +11,14 @@ from everwhen.tasks import store
 from everwhen.tasks.model import Task, TaskDraft, retry_from_json, retry_to_json, task_from_row
 
 _RETRY = "retry"
+_KEPT = (
+    "queue",
+    "priority",
+    "timeout_seconds",
+    "start_deadline_seconds",
+    "total_deadline_seconds",
+    "heartbeat_timeout_seconds",
+)
 
 
 async def create_task(db: Database, *, tenant_id: UUID, draft: TaskDraft) -> Task:
@@ -26,6 +34,8 @@ async def create_task(db: Database, *, tenant_id: UUID, draft: TaskDraft) -> Tas
             retry=json.dumps(retry_to_json(draft.retry)),
             timeout_seconds=draft.timeout_seconds,
             start_deadline_seconds=draft.start_deadline_seconds,
+            total_deadline_seconds=draft.total_deadline_seconds,
+            heartbeat_timeout_seconds=draft.heartbeat_timeout_seconds,
             now=conn.now,
         )
         if row is None:
@@ -59,7 +69,7 @@ async def update_task(db: Database, *, tenant_id: UUID, name: str, changes: Mapp
         row = await store.lock_task(conn, tenant_id=tenant_id, name=name)
         if row is None:
             raise _unknown()
-        kept = {key: getattr(row, key) for key in ("queue", "priority", "timeout_seconds", "start_deadline_seconds")}
+        kept = {key: getattr(row, key) for key in _KEPT}
         after = kept | {key: value for key, value in changes.items() if key != _RETRY}
         retry = _merged_retry(json.loads(row.retry), changes.get(_RETRY) or {})
         await store.open_lane(conn, tenant_id=tenant_id, queue=after["queue"])

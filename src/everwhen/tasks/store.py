@@ -25,6 +25,8 @@ async def insert_task(
     retry: str,
     timeout_seconds: float | None,
     start_deadline_seconds: float | None,
+    total_deadline_seconds: float | None,
+    heartbeat_timeout_seconds: float | None,
     now: datetime,
 ) -> TaskRow | None:
     """Return None when the name is taken. `retry` is JSON text."""
@@ -36,6 +38,8 @@ async def insert_task(
         "retry": retry,
         "timeout_seconds": timeout_seconds,
         "start_deadline_seconds": start_deadline_seconds,
+        "total_deadline_seconds": total_deadline_seconds,
+        "heartbeat_timeout_seconds": heartbeat_timeout_seconds,
         "now": now,
     }
     return await fetch_optional(conn, _SQL["insert_task"], params, TaskRow)
@@ -56,6 +60,8 @@ async def update_task(
     retry: str,
     timeout_seconds: float | None,
     start_deadline_seconds: float | None,
+    total_deadline_seconds: float | None,
+    heartbeat_timeout_seconds: float | None,
     now: datetime,
 ) -> TaskRow | None:
     """Return None when there is no such task. `retry` is JSON text."""
@@ -67,6 +73,8 @@ async def update_task(
         "retry": retry,
         "timeout_seconds": timeout_seconds,
         "start_deadline_seconds": start_deadline_seconds,
+        "total_deadline_seconds": total_deadline_seconds,
+        "heartbeat_timeout_seconds": heartbeat_timeout_seconds,
         "now": now,
     }
     return await fetch_optional(conn, _SQL["update_task"], params, TaskRow)

@@ -44,6 +44,7 @@ class FakeFields(TypedDict, total=False):
     due_at: datetime
     claimed_at: datetime
     deadline_at: datetime | None
+    total_deadline_at: datetime | None
     lease_token: str
     cancel_requested: bool
     lease_lost: bool
@@ -134,6 +135,11 @@ class Context:
     def deadline_at(self) -> datetime | None:
         """The instant at which the server ends this attempt, None without one."""
         return self._lease.run.deadline_at
+
+    @property
+    def total_deadline_at(self) -> datetime | None:
+        """The instant by which the run has to have ended, over all its attempts; None without one."""
+        return self._lease.run.total_deadline_at
 
     @property
     def lease_token(self) -> str:

@@ -147,8 +147,15 @@ class Execution:
             attempt = self._waiting.popleft()
             if attempt.lease.ended or attempt.lease.deadline <= self._clock():
                 self._settle(attempt, None)
+            elif self._is_too_late(attempt):
+                self._settle(attempt, outcomes.timed_out(attempt.lease, started_at=None))
             elif self._bind(attempt):
                 self._start(attempt)
+
+    def _is_too_late(self, attempt: Attempt) -> bool:
+        """Say whether the server's deadline for the attempt passed while it waited for a slot here."""
+        deadline_at = attempt.lease.run.deadline_at
+        return deadline_at is not None and attempt.time.moment(deadline_at) <= self._clock()
 
     def _bind(self, attempt: Attempt) -> bool:
         """Find the function and its arguments; report the attempt and return False when there are none."""
@@ -167,6 +174,7 @@ class Execution:
 
     def _start(self, attempt: Attempt) -> None:
         attempt.started = self._clock()
+        attempt.lease.started_at = attempt.started_at
         self._limit(attempt)
         self._running[attempt.lease] = attempt
         if attempt.task.is_async:

@@ -36,6 +36,7 @@ Crash points
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -49,6 +50,8 @@ log = logging.getLogger("everwhen.worker")
 
 MOST_LEASES_PER_BEAT: Final = 500
 LONGEST_TICK_SECONDS: Final = 1.0
+SHORTEST_TICK_SECONDS: Final = 0.05
+TICKS_A_LEASE: Final = 12
 NEVER: Final = float("inf")
 
 Beat = Callable[[HeartbeatRequest], HeartbeatResponse]
@@ -74,6 +77,7 @@ class Lease:
         "renew_until",
         "reporting",
         "run",
+        "started_at",
         "timed_out",
     )
 
@@ -87,6 +91,7 @@ class Lease:
         self.renew_until = NEVER
         self.details: msgspec.Raw | None = None
         self.last_details: object = None
+        self.started_at: datetime | None = None
         self.lost = False
         self.cancel_requested = False
         self.cancel_seen = False
@@ -125,7 +130,7 @@ class LeaseKeeper:
         self._changed = threading.Condition()
         self._stopping = False
         self._not_before = 0.0
-        self._tick_seconds = min(LONGEST_TICK_SECONDS, lease_seconds / 12)
+        self._tick_seconds = min(LONGEST_TICK_SECONDS, lease_seconds / TICKS_A_LEASE)
         self._thread = threading.Thread(target=self._keep, name="everwhen-leases", daemon=True)
         self.on_lost: Notify = _ignore
         self.on_cancel: Notify = _ignore
@@ -146,8 +151,13 @@ class LeaseKeeper:
         """Renew these from now on."""
         with self._changed:
             was_idle = not self._held
-            self._held.update(leases)
-            if was_idle and self._held:
+            taken = list(leases)
+            self._held.update(taken)
+            # A task's heartbeat time-out makes leases shorter than was asked for: look as often as the shortest needs.
+            shortest = min((lease.duration for lease in taken), default=NEVER)
+            faster = shortest / TICKS_A_LEASE < self._tick_seconds
+            self._tick_seconds = min(self._tick_seconds, max(shortest / TICKS_A_LEASE, SHORTEST_TICK_SECONDS))
+            if (was_idle and self._held) or faster:
                 self._changed.notify()
 
     def drop(self, leases: Iterable[Lease]) -> None:
@@ -211,6 +221,7 @@ class LeaseKeeper:
                 run_id=lease.run.run_id,
                 lease_token=lease.run.lease_token,
                 details=taken or NOTHING,
+                started_at=lease.started_at,
             )
             for lease, taken in zip(batch, details, strict=True)
         ]

@@ -13,6 +13,8 @@ from everwhen.worker.protocol import NOTHING, Outcome, Report, RunError
 
 MOST_MESSAGE_CHARACTERS: Final = 2_000
 MOST_TRACEBACK_CHARACTERS: Final = 12_000
+MOST_BASES: Final = 32
+MOST_NAME_CHARACTERS: Final = 200
 
 _encode = msgspec.json.Encoder().encode
 
@@ -86,6 +88,7 @@ def describe(error: BaseException) -> RunError:
         type=type(error).__name__,
         message=clean(_message(error), MOST_MESSAGE_CHARACTERS),
         traceback=_traceback(error),
+        bases=_bases(type(error)),
     )
 
 
@@ -94,6 +97,16 @@ def clean(text: str, most: int, *, keep_end: bool = False) -> str:
     if len(text) > most:
         text = "… " + text[2 - most :] if keep_end else text[: most - 2] + " …"
     return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\N{SYMBOL FOR NULL}")
+
+
+def _bases(kind: type[BaseException]) -> tuple[str, ...]:
+    """Name the classes that an error is of: its own with its module, then each base, bare and with its module."""
+    named = [f"{kind.__module__}.{kind.__qualname__}"]
+    for base in kind.__mro__[1:]:
+        if issubclass(base, Exception):
+            plain = base.__module__ == "builtins"
+            named += [base.__name__] if plain else [base.__name__, f"{base.__module__}.{base.__qualname__}"]
+    return tuple(clean(name, MOST_NAME_CHARACTERS) for name in named[:MOST_BASES])
 
 
 def _message(error: BaseException) -> str:

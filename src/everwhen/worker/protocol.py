@@ -41,6 +41,7 @@ class ClaimedRun(msgspec.Struct, kw_only=True, frozen=True):
     max_attempts: int = 1
     nominal_at: datetime | None = None
     deadline_at: datetime | None = None
+    total_deadline_at: datetime | None = None
     schedule: str | None = None
     priority: int = 0
     input: Any = None
@@ -54,12 +55,16 @@ class ClaimResponse(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class HeldLease(msgspec.Struct, kw_only=True, frozen=True):
-    """One lease to renew; `details` is progress for people, not for the server."""
+    """One lease to renew; `details` is progress for people, not for the server.
+
+    `started_at` is when the function was called, by the server's clock as the worker knows it; None before.
+    """
 
     tenant_id: UUID
     run_id: UUID
     lease_token: str
     details: msgspec.Raw = NOTHING
+    started_at: datetime | None = None
 
 
 class HeartbeatRequest(msgspec.Struct, kw_only=True, frozen=True):
@@ -85,12 +90,16 @@ class HeartbeatResponse(msgspec.Struct, kw_only=True, frozen=True):
     results: list[LeaseResult]
 
 
-class RunError(msgspec.Struct, kw_only=True, frozen=True):
-    """Why an attempt failed."""
+class RunError(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """Why an attempt failed: the error's class, what it said, and the names of the classes that it inherits from.
+
+    A retry policy's `non_retryable` is compared with `type` and with `bases`.
+    """
 
     type: str
     message: str
     traceback: str | None = None
+    bases: tuple[str, ...] = ()
 
 
 class Report(msgspec.Struct, kw_only=True, frozen=True):
