@@ -46,6 +46,7 @@ def told(facts):
             {"unknown_tasks": ["a", "b"]},
             {("a", Reason.WORKER_NO_CAPABILITY_MATCH, NOW), ("b", Reason.WORKER_NO_CAPABILITY_MATCH, NOW)},
         ),
+        ({"unknown_tasks": ["a"], "last_seen_at": None, "is_held": True, "filled_at": NOW}, set()),
         ({"unknown_tasks": ["a"], "last_seen_at": NOW - MINUTE}, {(EVERY_TASK, Reason.WORKER_NONE_LIVE, NOW - MINUTE)}),
     ],
 )

@@ -180,9 +180,9 @@ async def test_dead(scene):
     assert [reason for reason, _ in told(said)] == ["attempt.failed", "retry.backoff", "queue.waiting"]
     assert said["remedies"][0] == {
         "reason": "retry.exhausted",
-        "text": "Mend what the error names, then run it again.",
-        "action": f"everwhen run attempts {REF}",
-        "href": f"/v1/tenants/acme/runs/{REF}/attempts",
+        "text": "Mend what the error names, then redrive the run.",
+        "action": f"everwhen dead redrive {REF}",
+        "href": f"/v1/tenants/acme/runs/{REF}/redrive",
     }
 
 
@@ -251,7 +251,9 @@ async def test_missed_while_the_scheduler_was_down(scene):
         "No scheduler looked at the schedule between 2025-11-16 02:29:40+01:00 and 2025-11-17 02:41+01:00."
     )
     assert told(said) == [("scheduler.down", 660.0)]
-    assert said["remedies"][0]["action"] == "everwhen schedule update nightly"
+    assert said["remedies"][0]["action"] == (
+        "everwhen schedule backfill nightly --from 2025-11-17T01:30:00+00:00 --until 2025-11-17T01:30:01+00:00"
+    )
     assert said["remedies"][1]["text"] == "Run two schedulers, and see why this one was away."
 
 

@@ -89,7 +89,8 @@ def _workers(line: LineFacts, *, now: datetime) -> Iterable[Blockage]:
     if seen < now - LIVE:
         yield _nobody_asks(line, seen)
         return
-    for task in line.unknown_tasks:
+    # Who holds leases and was never seen asking (a server that has just started) says nothing of what it knows.
+    for task in line.unknown_tasks if line.last_seen_at == seen else ():
         yield Blockage(task=task, reason=Reason.WORKER_NO_CAPABILITY_MATCH, since=now, facts={"task": task})
     if line.due > 1:
         yield Blockage(task=EVERY_TASK, reason=Reason.PRIORITY_BEHIND, since=now, facts={"due": line.due})

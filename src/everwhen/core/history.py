@@ -112,7 +112,7 @@ def fold(events: Iterable[Happened]) -> History:
 
 def _after(history: History, event: Happened) -> History:
     kind = _kind(event.kind)
-    edge = None if kind is None else EDGES[kind]
+    edge = None if kind is None else EDGES.get(kind)
     breaches = history.breaches + _breaches(history, event, edge)
     if edge is None or edge.stays:
         asked = history.is_cancel_requested or kind is EventKind.CANCEL_REQUESTED

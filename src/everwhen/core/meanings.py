@@ -52,7 +52,7 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
         _ERROR,
         "The attempt failed with an error that a retry cannot mend.",
         telling="Attempt {attempt} failed with an error that a retry cannot mend{error}.",
-        remedy="Mend what the error names, then run it again.",
+        remedy="Mend what the error names, then redrive the run.",
     ),
     Reason.ATTEMPT_RELEASED: _of(
         Category.RETRY,
@@ -299,13 +299,13 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
         _ERROR,
         "Every attempt that the retry policy allows has failed.",
         telling="Every attempt that the retry policy allows has failed; it made {attempts}{error}.",
-        remedy="Mend what the error names, then run it again.",
+        remedy="Mend what the error names, then redrive the run.",
     ),
     Reason.RETRY_MAX_AGE: _of(
         Category.ENDED,
         _ERROR,
         "The attempt failed, and the run is older than its retry policy allows for another.",
-        remedy="Mend what the error names, then run it again.",
+        remedy="Mend what the error names, then redrive the run.",
     ),
     Reason.RETRY_UNREADABLE: _of(
         Category.ENDED,

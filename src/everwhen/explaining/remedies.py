@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from everwhen.core.meanings import MEANINGS
@@ -12,13 +13,13 @@ MOST_REMEDIES: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Whose remedy it is: the tenant's path, and the names that a command needs."""
+    """Whose remedy it is: the tenant's path, and the names and the instant that a command needs."""
 
     tenant: str
+    at: datetime
     run: str | None
     schedule: str | None
     task: str | None
-    queue: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,20 +77,37 @@ def _attempts(place: Place) -> tuple[str, str] | None:
     return f"everwhen run attempts {place.run}", _path(place, "runs", place.run) + "/attempts"
 
 
+def _redrive(place: Place) -> tuple[str, str] | None:
+    if place.run is None:
+        return None
+    return f"everwhen dead redrive {place.run}", _path(place, "runs", place.run) + "/redrive"
+
+
+def _backfill(place: Place) -> tuple[str, str] | None:
+    if place.schedule is None:
+        return None
+    since, until = place.at.astimezone(UTC), place.at.astimezone(UTC) + timedelta(seconds=1)
+    span = f"--from {since.isoformat()} --until {until.isoformat()}"
+    return f"everwhen schedule backfill {place.schedule} {span}", _path(place, "schedules", place.schedule)
+
+
 _WAYS: Final[Mapping[str, _Said]] = {
     Reason.ATTEMPT_FAILED: _attempts,
-    Reason.ATTEMPT_NOT_RETRYABLE: _attempts,
+    Reason.ATTEMPT_NOT_RETRYABLE: _redrive,
     Reason.ATTEMPT_TIMED_OUT: _task,
     Reason.CALENDAR_DST_DUPLICATE: _schedule("update"),
     Reason.CALENDAR_DST_GAP: _schedule("update"),
     Reason.CALENDAR_EXCLUDED: _schedule("update"),
     Reason.CATCHUP_COALESCED: _schedule("update"),
-    Reason.CATCHUP_SKIP: _schedule("update"),
-    Reason.CATCHUP_WINDOW: _schedule("update"),
+    Reason.CATCHUP_EXCEEDED: _backfill,
+    Reason.CATCHUP_SKIP: _backfill,
+    Reason.CATCHUP_WINDOW: _backfill,
     Reason.FLEX_WINDOW: _schedule("update"),
     Reason.LEASE_EXPIRED: _attempts,
-    Reason.RETRY_EXHAUSTED: _attempts,
+    Reason.RETRY_EXHAUSTED: _redrive,
+    Reason.RETRY_MAX_AGE: _redrive,
     Reason.RETRY_UNREADABLE: _task,
+    Reason.SCHEDULE_BEFORE_CREATION: _backfill,
     Reason.SCHEDULE_FAILING: _schedule("get"),
     Reason.SCHEDULE_PAUSED: _schedule("resume", "/resume"),
     Reason.START_DEADLINE: _task,

@@ -143,7 +143,11 @@ async def _explain_run(read: _Read, view: RunView, facts: Facts, *, tenant: str)
         ended |= await asyncio.to_thread(_missing, found, facts.run.intended_at)
     headline = tellings.headline(facts.run, account, voice=voice, facts=ended, now=facts.now)
     place = Place(
-        tenant=tenant, run=ref_of(row) or str(row.run_id), schedule=row.schedule, task=row.task, queue=row.queue
+        tenant=tenant,
+        at=facts.run.intended_at,
+        run=ref_of(row) or str(row.run_id),
+        schedule=row.schedule,
+        task=row.task,
     )
     return Explanation(
         ref=ref_of(row) or str(row.run_id),
@@ -213,7 +217,7 @@ def _explain_instant(read: _Read, *, tenant: str) -> Explanation:
         account = _waited(found.at, answer, now)
         reason = answer.reason
         headline = f"{answer.opening} {voice.sentence(reason, answer.facts)}" if reason else answer.opening
-    place = Place(tenant=tenant, run=None, schedule=found.schedule.name, task=None, queue=None)
+    place = Place(tenant=tenant, at=found.at, run=None, schedule=found.schedule.name, task=None)
     return Explanation(
         ref=f"{found.schedule.name}@{found.local}",
         headline=headline,
