@@ -165,6 +165,12 @@ async def test_the_canary_stops_what_would_fail(line, database, operator):
     after = await read(database, line.tenant, row.id)
     assert (after.state, after.state_reason, after.done) == (OperationState.FAILED, "operation.canary_failed", 3)
     assert after.progress.left == 97
+    await line.complete(report_on(leases[2]))
+    await let_be_due(database)
+    await drain(operator)
+    later = await read(database, line.tenant, row.id)
+    assert (later.succeeded, later.dead, later.done, later.next_at) == (2, 1, 3, None)  # watched to the last end
+    assert later.finished_at == after.finished_at
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ import structlog
 from everwhen import failpoints
 from everwhen.core import bulk
 from everwhen.core.backfill import Instant, backfilled_run_id
-from everwhen.core.bulk import Do, OperationKind, OperationState, Stop
+from everwhen.core.bulk import FINISHED, Do, OperationKind, OperationState, Stop, Watch
 from everwhen.core.filters import parse
 from everwhen.core.ids import derived_run_id
 from everwhen.core.reasons import Reason
@@ -99,6 +99,8 @@ class Operator:
                 return await _list(conn, row, request)
             case OperationState.ABORTING:
                 return await self._withdraw(conn, row)
+            case state if state in FINISHED:
+                return await _look_after(conn, row, request)
             case _:
                 return await self._work(conn, row, request)
 
@@ -280,8 +282,18 @@ async def _see(conn: Connection, row: OperationRow) -> OperationRow:
     )
 
 
+async def _look_after(conn: Connection, row: OperationRow, request: Request) -> OperationRow:
+    """Count how the runs of an operation end that has stopped before they did; it does nothing else any more."""
+    row = await _see(conn, row)
+    if not row.progress.under_way:
+        return replace(row, next_at=None)
+    look = bulk.next_look(Watch(), limits=request.limits, rate_at=row.rate_at, moved_at=row.moved_at, now=conn.now)
+    return replace(row, next_at=look)
+
+
 def _stopped(row: OperationRow, stop: Stop, *, now: datetime) -> OperationRow:
-    return replace(row, state=stop.state, state_reason=stop.reason, next_at=None, finished_at=now, moved_at=now)
+    next_at = now if row.progress.under_way else None
+    return replace(row, state=stop.state, state_reason=stop.reason, next_at=next_at, finished_at=now, moved_at=now)
 
 
 def _results(items: Sequence[Item], run_ids: Sequence[UUID], done: set[UUID], otherwise: Reason) -> list[Result]:

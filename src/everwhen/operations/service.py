@@ -201,7 +201,9 @@ async def _move(db: Database, tenant_id: UUID, operation_id: UUID, move: _Move, 
             changed_reason=order.reason,
             state_reason=Reason.OPERATION_ABORTED if to in _STOPPED else None,
             seen_seq=FIRST_SEQ,
-            next_at=None if over or to is OperationState.PAUSED else conn.now,
+            next_at=None
+            if to is OperationState.PAUSED
+            else conn.now,  # an aborted one is watched to the end of its runs
             finished_at=conn.now if over else None,
             now=conn.now,
         )
