@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import BinaryIO
 
 import click
 
@@ -33,3 +34,21 @@ def simulate(*, batch: bool) -> None:
     click.echo(json.dumps(found))
     if "error" in found:
         sys.exit(2)
+
+
+@workflow.command("graph")
+@click.argument("file", type=click.File("rb"))
+@click.option("--title", help="What to write above it. [the workflow's name]")
+def graph(*, file: BinaryIO, title: str | None) -> None:
+    """Draw the definition in FILE (- for standard input) as SVG on standard output. Needs no server."""
+    from everwhen.cli.workflow_simulate import decoded
+    from everwhen.core.dag_json import parse_workflow
+    from everwhen.core.dag_values import MOST_DEFINITION_BYTES, WorkflowError
+    from everwhen.workflows.graph_svg import render
+
+    try:
+        found = parse_workflow(decoded(file.read(4 * MOST_DEFINITION_BYTES)))
+    except WorkflowError as error:
+        faults = "; ".join(f"{fault.pointer or '/'}: {fault.message} ({fault.code})" for fault in error.faults)
+        raise click.UsageError(faults) from None
+    click.echo(render(found, title=title or found.name or "workflow"))

@@ -31,7 +31,7 @@ def answer_whole(stream: IO[bytes]) -> dict[str, Any]:
 def answer(text: bytes) -> dict[str, Any]:
     """Return what becomes of one graph, or what is wrong with it."""
     try:
-        scripted = parse_scripted(_decoded(text))
+        scripted = parse_scripted(decoded(text))
     except WorkflowError as error:
         return error_to_json(*error.faults)
     found = simulate(scripted.workflow, scripted.scripts, cancel_at=scripted.cancel_at)
@@ -50,7 +50,8 @@ def _fault_to_json(fault: Fault) -> dict[str, str]:
     return {"code": fault.code, "message": fault.message, "pointer": fault.pointer}
 
 
-def _decoded(text: bytes) -> object:
+def decoded(text: bytes) -> object:
+    """Decode one JSON document strictly; raise WorkflowError."""
     try:
         return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_without_duplicates)
     except RecursionError:
