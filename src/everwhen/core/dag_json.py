@@ -37,13 +37,13 @@ NODE_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}", re.ASCII)
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", re.ASCII)
 
 _TASK_FIELDS: Final = ("queue", "priority", "retry", "timeout_seconds", "start_deadline_seconds", "concurrency_key")
-_NODE_KEYS: Final = frozenset(
+NODE_KEYS: Final = frozenset(
     {"id", "needs", "rule", "task", "workflow", "input", "condition", "each", "finally", "branch", *_TASK_FIELDS}
 )
 _TOP_KEYS: Final = frozenset(
     {"name", "description", "nodes", "defaults", "success", "fail_fast", "deadline_seconds", "max_parallel"}
 )
-_EACH_KEYS: Final = frozenset({"items", "max_items", "max_parallel", "empty"})
+EACH_KEYS: Final = frozenset({"items", "max_items", "max_parallel", "empty"})
 _RETRY_KEYS: Final = frozenset({"max_attempts", "base_seconds", "factor", "cap_seconds", "jitter"})
 
 
@@ -155,7 +155,7 @@ class _Reader(Reader):
         return {key: value for key, value in found.items() if value is not None}
 
     def node(self, entry: object, pointer: str, defaults: Mapping[str, Any]) -> Node:
-        given = self.mapping(entry, pointer, _NODE_KEYS)
+        given = self.mapping(entry, pointer, NODE_KEYS)
         is_finally = self.flag(given, "finally", pointer)
         fields = self.merged(given, pointer, {} if given.get("workflow") is not None else defaults)
         if "rule" not in fields:
@@ -228,7 +228,7 @@ class _Reader(Reader):
         if given.get("each") is None:
             return None
         pointer = f"{pointer}/each"
-        each = self.mapping(given["each"], pointer, _EACH_KEYS)
+        each = self.mapping(given["each"], pointer, EACH_KEYS)
         items = each.get("items")
         if not isinstance(items, list | dict):
             self.blame("items", "items is a list or a reference to one", f"{pointer}/items")
