@@ -82,7 +82,7 @@ class Run:
 
 
 @st.composite
-def workflows(draw):
+def workflows(draw, *, can_fail_fast=True):
     count = draw(st.integers(1, 10))
     finals = draw(st.integers(0, 2))
     nodes = []
@@ -91,7 +91,7 @@ def workflows(draw):
         needs = draw(st.lists(st.sampled_from(range(index)), max_size=4, unique=True)) if index else []
         rule = draw(st.sampled_from(TriggerRule))
         nodes.append(Node(id=f"n{index}", needs=tuple(f"n{need}" for need in needs), rule=rule, is_finally=is_finally))
-    fail_fast = draw(st.booleans())
+    fail_fast = can_fail_fast and draw(st.booleans())
     return make_workflow(nodes, fail_fast=fail_fast)
 
 

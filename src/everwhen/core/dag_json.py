@@ -40,7 +40,7 @@ _TASK_FIELDS: Final = ("queue", "priority", "retry", "timeout_seconds", "start_d
 NODE_KEYS: Final = frozenset(
     {"id", "needs", "rule", "task", "workflow", "input", "condition", "each", "finally", "branch", *_TASK_FIELDS}
 )
-_TOP_KEYS: Final = frozenset(
+TOP_KEYS: Final = frozenset(
     {"name", "description", "nodes", "defaults", "success", "fail_fast", "deadline_seconds", "max_parallel"}
 )
 EACH_KEYS: Final = frozenset({"items", "max_items", "max_parallel", "empty"})
@@ -54,7 +54,7 @@ def parse_workflow(data: object, *, limits: Limits | None = None) -> Workflow:
         WorkflowError: it is none, with up to MOST_FAULTS faults.
     """
     reader = _Reader()
-    given = reader.mapping(data, "", _TOP_KEYS)
+    given = reader.mapping(data, "", TOP_KEYS)
     entries = reader.items(given, limits or Limits())
     defaults = reader.mapping(given.get("defaults", {}), "/defaults", frozenset({"rule", *_TASK_FIELDS}))
     common = reader.common(defaults, "/defaults")

@@ -6,14 +6,20 @@
 
 Only `id` is required. What else the whole object holds is left alone, so that a case may carry its title and what it
 expects; what else a node holds is refused, so that a misspelt `needs` does not pass for a root.
+
+A whole definition is read, too, as soon as a node names its `task` or `workflow`: checked as the API would, each node
+with a script beside its own fields. Then data is played: `result` is what a node returns, `run` at the top what
+references to the run find.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final, cast
 
+from everwhen.core.dag_data import RUN_FIELDS
 from everwhen.core.dag_graph import make_workflow
+from everwhen.core.dag_json import TOP_KEYS, parse_workflow
 from everwhen.core.dag_reading import Reader
 from everwhen.core.dag_simulate import Played, Script, Simulation, Time
 from everwhen.core.dag_values import Limits, Node, NodeState, TriggerRule, Workflow
@@ -28,6 +34,7 @@ LONGEST_ID: Final = 200
 _NODE_KEYS: Final = frozenset(
     {"id", "needs", "rule", "outcome", "duration", "max_attempts", "retry_delay", "finally", "take"}
 )
+_SCRIPT_KEYS: Final = frozenset({"outcome", "duration", "max_attempts", "retry_delay", "result"})
 _OUTCOMES: Final = {"success": NodeState.SUCCEEDED, "failed": NodeState.FAILED, "skipped": NodeState.SKIPPED}
 _WORDS: Final = {NodeState.SUCCEEDED: "success"}
 _RUN_WORDS: Final = {RunState.SUCCEEDED: "success", RunState.DEAD: "failed", RunState.CANCELLED: "cancelled"}
@@ -40,6 +47,7 @@ class Scripted:
     workflow: Workflow
     scripts: Mapping[str, Script]
     cancel_at: Time | None = None
+    given: Mapping[str, Any] | None = None
 
 
 def parse_scripted(data: object) -> Scripted:
@@ -55,12 +63,37 @@ def parse_scripted(data: object) -> Scripted:
     if len(found) > LIMITS.nodes:
         reader.refuse("too_many_nodes", f"{len(found):,} nodes; at most {LIMITS.nodes:,}", "/nodes")
     cancel_at = reader.time(given, "cancel_at", "")
+    if any(isinstance(entry, dict) and {"task", "workflow"} & entry.keys() for entry in found):
+        return _definition(reader, given, found, cancel_at)
     is_failing_fast = reader.flag(given, "fail_fast", "")
     read = [reader.scripted(entry, f"/nodes/{index}") for index, entry in enumerate(found)]
     reader.stop()
     workflow = make_workflow([node for node, _ in read], limits=LIMITS, fail_fast=is_failing_fast)
     _check_taken(reader, workflow, {node.id: script for node, script in read})
     return Scripted(workflow=workflow, scripts={node.id: script for node, script in read}, cancel_at=cancel_at)
+
+
+def _definition(reader: "_Reader", given: Mapping[str, Any], entries: list[object], cancel_at: Time | None) -> Scripted:
+    """Read a definition whose nodes have scripts beside their fields."""
+    nodes = [cast("dict[str, Any]", entry) if isinstance(entry, dict) else {} for entry in entries]
+    own = [_without_script(entry) for entry in entries]
+    workflow = parse_workflow({**{key: value for key, value in given.items() if key in TOP_KEYS}, "nodes": own})
+    run = reader.mapping(given.get("run", {}), "/run", RUN_FIELDS)
+    scripts: dict[str, Script] = {}
+    for index, (entry, node) in enumerate(zip(nodes, workflow.nodes, strict=True)):
+        script = reader.script(entry, f"/nodes/{index}")
+        if entry.get("max_attempts") is None and node.retry is not None:
+            script = replace(script, max_attempts=node.retry.get("max_attempts", script.max_attempts))
+        scripts[node.id] = script
+    reader.stop()
+    return Scripted(workflow=workflow, scripts=scripts, cancel_at=cancel_at, given=run)
+
+
+def _without_script(entry: object) -> object:
+    if not isinstance(entry, dict):
+        return entry
+    node = cast("dict[str, Any]", entry)
+    return {key: value for key, value in node.items() if key not in _SCRIPT_KEYS}
 
 
 def simulation_to_json(found: Simulation) -> dict[str, Any]:
@@ -111,15 +144,17 @@ class _Reader(Reader):
             is_finally=is_finally,
             is_branch=taken is not None,
         )
+        return node, replace(self.script(given, pointer), taken=None if taken is None else frozenset(taken))
+
+    def script(self, given: Mapping[str, Any], pointer: str) -> Script:
         attempts = self.whole(given, "max_attempts", pointer, most=MOST_ATTEMPTS)
-        script = Script(
+        return Script(
             outcomes=self.outcomes(given, pointer),
             duration=_or(self.time(given, "duration", pointer), 1),
             max_attempts=1 if attempts is None else attempts,
             retry_delay=_or(self.time(given, "retry_delay", pointer), 0),
-            taken=None if taken is None else frozenset(taken),
+            result=given.get("result"),
         )
-        return node, script
 
     def id(self, value: object, pointer: str) -> str:
         if not isinstance(value, str) or not 1 <= len(value) <= LONGEST_ID or not value.isprintable():
