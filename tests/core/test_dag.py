@@ -119,7 +119,8 @@ def first(nodes, count):
     return nodes[:count]
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.mark.timeout(300)
+@settings(max_examples=100, deadline=None)
 @given(scripted(), st.randoms(use_true_random=False), st.integers(1, 3))
 def test_the_order_and_the_company_of_the_ends_change_no_state(drawn, chance, together):
     workflow, ends = drawn
@@ -133,7 +134,8 @@ def test_the_order_and_the_company_of_the_ends_change_no_state(drawn, chance, to
     assert one.standing == other.standing
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.mark.timeout(300)
+@settings(max_examples=100, deadline=None)
 @given(scripted(), st.randoms(use_true_random=False))
 def test_every_node_is_decided_exactly_once_and_the_run_ends(drawn, chance):
     workflow, ends = drawn
@@ -144,7 +146,8 @@ def test_every_node_is_decided_exactly_once_and_the_run_ends(drawn, chance):
     assert outcome(workflow, run.standing) is not None
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.mark.timeout(300)
+@settings(max_examples=100, deadline=None)
 @given(scripted(), st.integers(1, 3))
 def test_wave_by_wave_with_only_the_rows_it_asks_for_is_the_same(drawn, together):
     workflow, ends = drawn
@@ -156,6 +159,7 @@ def test_wave_by_wave_with_only_the_rows_it_asks_for_is_the_same(drawn, together
     assert {node: row.tally for node, row in one.rows.items()} == {node: row.tally for node, row in other.rows.items()}
 
 
+@pytest.mark.timeout(300)
 @settings(max_examples=100, deadline=None)
 @given(scripted(), st.integers(0, 6))
 def test_after_a_halt_no_ordinary_node_is_released_and_the_finally_nodes_are_decided(drawn, after):
@@ -177,6 +181,7 @@ def test_after_a_halt_no_ordinary_node_is_released_and_the_finally_nodes_are_dec
     assert outcome(workflow, run.standing) in {RunState.CANCELLED, RunState.SUCCEEDED}
 
 
+@pytest.mark.timeout(300)
 @settings(max_examples=100, deadline=None)
 @given(scripted(), st.data())
 def test_a_rerun_with_the_same_ends_comes_to_the_same_states(drawn, data):

@@ -44,6 +44,7 @@ def runs(draw):
     return workflow, scripts, draw(st.integers(0, 20))
 
 
+@pytest.mark.timeout(300)
 @settings(max_examples=100, deadline=None)
 @given(runs())
 def test_a_prediction_comes_true_if_nodes_take_what_they_used_to(drawn):
@@ -63,6 +64,7 @@ def test_a_prediction_comes_true_if_nodes_take_what_they_used_to(drawn):
     assert found.unknown == ()
 
 
+@pytest.mark.timeout(300)
 @settings(max_examples=100, deadline=None)
 @given(runs())
 def test_the_critical_path_is_a_path_without_a_gap(drawn):

@@ -91,7 +91,8 @@ def graphs(draw):
     return draw(st.permutations(nodes)), draw(st.none() | st.integers(0, 14))
 
 
-@settings(max_examples=400, deadline=None)
+@pytest.mark.timeout(300)
+@settings(max_examples=200, deadline=None)
 @given(graphs())
 def test_it_agrees_with_brute_force(drawn):
     nodes, cancel_at = drawn
@@ -105,6 +106,7 @@ def test_it_agrees_with_brute_force(drawn):
     assert found["run_leaf"] == naive_dag.run_state(nodes, expected, leaves_only=True)
 
 
+@pytest.mark.timeout(300)
 @settings(max_examples=100, deadline=None)
 @given(graphs(), st.randoms(use_true_random=False))
 def test_the_order_of_the_definition_changes_nothing_but_the_order_of_the_answer(drawn, shuffler):
@@ -336,7 +338,8 @@ JSON = st.recursive(
 FIELDS = ["id", "needs", "rule", "outcome", "duration", "max_attempts", "retry_delay", "finally", "take", "other"]
 
 
-@settings(max_examples=200, deadline=None)
+@pytest.mark.timeout(300)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=5) | JSON, max_size=3), JSON)
 def test_whatever_comes_in_an_answer_goes_out(nodes, cancel_at):
     found = asked({"nodes": nodes, "cancel_at": cancel_at})
