@@ -182,6 +182,23 @@ def test_where_the_timeline_ends(state, events, until):
     assert account.until == at(until)
 
 
+@pytest.mark.parametrize(
+    ("events", "sentence"),
+    [
+        ([("claimed", 5, {"attempt": 1}), ("dead", 9, {})], "The last attempt started 5s late: 5s in the line."),
+        ([("claimed", 5, {"attempt": 1}), ("retrying", 6, {"attempt": 1}), ("dead", 9, {})],
+         "It was 9s late: 8s in the line, 1s in an attempt."),
+    ],
+)  # fmt: skip
+def test_a_run_that_died_while_it_rested_did_not_start(events, sentence):
+    made = facts(RunState.DEAD, *events, reason="deadline.total")
+    account = account_for(made)
+    said = headline(made.run, account, voice=Voice(), facts={}, now=made.now)
+
+    assert said == f"Dead. The run did not end within its total deadline. {sentence}"
+    assert account.is_started == ("last attempt" in sentence)
+
+
 def test_where_nobody_watched_it_is_not_complete():
     watched = [((-10, 40), True), ((-10, 4), False), ((30, 90), False), ((90, 99), False)]
     for observed, is_complete in watched:

@@ -75,6 +75,7 @@ async def test_a_limit_then_no_worker_then_a_retry(scene):
     assert said["segments"][0]["refs"] == [{"kind": "queue", "name": "line"}]
     assert said["segments"][0]["category"] == "resource"
     assert (said["state"], said["attempts"], said["complete"]) == ("succeeded", 2, True)
+    assert said["started_at"] == said["until"] == "2025-11-17T01:42:34Z"
     assert said["policy_in_force"]["revision"] == 1
     assert said["policy_in_force"]["schedule"]["catch_up"]["policy"] == "coalesce"
     assert said["policy_in_force"]["task"]["retry"]["max_attempts"] == 3

@@ -99,13 +99,17 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """Where the time went. `also` is what blocked the run while a segment is put down to something else."""
+    """Where the time went. `also` is what blocked the run while a segment is put down to something else.
+
+    `is_started`: `until` is the claim of the last attempt; else the run's end, or now.
+    """
 
     since: datetime
     until: datetime
     segments: tuple[Segment, ...]
     also: tuple[Segment, ...]
     is_complete: bool
+    is_started: bool = False
 
     @property
     def lateness(self) -> timedelta:
@@ -116,7 +120,8 @@ class Account:
 def account_for(facts: Facts) -> Account:
     """Say where the time between the intended instant and the start, the end, or now has gone."""
     run = facts.run
-    line = Timeline(run.intended_at, _end(facts))
+    claimed_at = _claim_that_counts(facts)
+    line = Timeline(run.intended_at, claimed_at or _end(facts))
     waits = _Waits(line, facts.blocked, run.queue)
     _before_the_line(line, facts)
     _in_the_line(line, waits, facts)
@@ -125,6 +130,7 @@ def account_for(facts: Facts) -> Account:
         until=line.end,
         segments=tuple(line.segments),
         also=tuple(_also(line.segments, waits.stretches, facts.blocked))[:MOST_ALSO],
+        is_started=claimed_at is not None,
         is_complete=not facts.is_cut and all(_is_covered(a, b, facts.observed) for a, b in waits.stretches),
     )
 
@@ -146,15 +152,19 @@ class _Waits:
             self.line.waited(until, self.blocked, queue=self.queue)
 
 
-def _end(facts: Facts) -> datetime:
-    run = facts.run
+def _claim_that_counts(facts: Facts) -> datetime | None:
+    """Return when the attempt was claimed that the run is at, or ended by; None when it rests, or ended resting."""
+    if facts.run.state in RESTING:
+        return None
     claims = [event.at for event in facts.events if event.kind == EventKind.CLAIMED]
-    ends = [event.at for event in facts.events if event.kind in TERMINAL]
-    if run.state in RESTING:
-        return facts.now
     rested = [event.at for event in facts.events if event.kind in {EventKind.RETRYING, EventKind.RELEASED}]
-    if claims and not (rested and rested[-1] >= claims[-1]):
-        return claims[-1]
+    return claims[-1] if claims and not (rested and rested[-1] >= claims[-1]) else None
+
+
+def _end(facts: Facts) -> datetime:
+    if facts.run.state in RESTING:
+        return facts.now
+    ends = [event.at for event in facts.events if event.kind in TERMINAL]
     return ends[-1] if ends else facts.now
 
 

@@ -99,7 +99,7 @@ def headline(run: RunFacts, account: Account, *, voice: Voice, facts: Mapping[st
     if run.state in {RunState.MISSED, RunState.SKIPPED, RunState.COALESCED}:
         sentences += _outage(account.segments, voice)
     elif account.lateness > ON_TIME:
-        started = "The last attempt started" if run.state is RunState.DEAD else "It was"
+        started = "The last attempt started" if account.is_started else "It was"
         sentences.append(f"{started} {_lateness(account)}.")
     return " ".join(filter(None, sentences))
 

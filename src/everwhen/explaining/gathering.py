@@ -112,7 +112,9 @@ def policy_of(revision: RevisionRow | None, task: TaskPolicy | None) -> dict[str
         said["task"] = {
             "retry": json.loads(task.retry),
             "timeout_seconds": task.timeout_seconds,
+            "heartbeat_timeout_seconds": task.heartbeat_timeout_seconds,
             "start_deadline_seconds": task.start_deadline_seconds,
+            "total_deadline_seconds": task.total_deadline_seconds,
         }
     return said
 

@@ -73,10 +73,11 @@ class RevisionRow:
 class TaskPolicy:
     """What a task says of its runs, as it is now. `retry` is JSON text."""
 
-    queue: str
     retry: str
     timeout_seconds: float | None
+    heartbeat_timeout_seconds: float | None
     start_deadline_seconds: float | None
+    total_deadline_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

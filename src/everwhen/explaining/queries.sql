@@ -161,7 +161,7 @@ from everwhen.schedule_revisions
 where tenant_id = %(tenant_id)s and uid = %(schedule_uid)s and revision = %(revision)s;
 
 -- name: get_task_policy
-select queue, retry::text as retry, timeout_seconds, start_deadline_seconds
+select retry::text as retry, timeout_seconds, heartbeat_timeout_seconds, start_deadline_seconds, total_deadline_seconds
 from everwhen.tasks
 where tenant_id = %(tenant_id)s and name = %(task)s;
 

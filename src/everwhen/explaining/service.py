@@ -54,6 +54,7 @@ class Explanation:
     until: datetime
     offset: timedelta
     evaluated_at: datetime
+    started_at: datetime | None = None
     run_id: UUID | None = None
     schedule: str | None = None
     task: str | None = None
@@ -156,6 +157,7 @@ async def _explain_run(read: _Read, view: RunView, facts: Facts, *, tenant: str)
         reason=row.reason,
         intended_at=account.since,
         until=account.until,
+        started_at=account.until if account.is_started else None,
         offset=voice.offset,
         evaluated_at=facts.now,
         run_id=row.run_id,

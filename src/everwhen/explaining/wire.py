@@ -80,7 +80,8 @@ class ExplanationOut(BaseModel):
     attempts: int
     intended_at: Utc
     intended_local: str
-    until: Utc = Field(description="The claim of the last attempt; without one its end, or `evaluated_at`.")
+    until: Utc = Field(description="Where the segments end: `started_at`, else the run's end, or `evaluated_at`.")
+    started_at: Utc | None = Field(description="The claim of the last attempt; null without one, or while it rests.")
     lateness_seconds: float
     segments: list[SegmentOut]
     also_blocking: list[SegmentOut] = Field(description="What else blocked it meanwhile.")
@@ -111,6 +112,7 @@ def explanation_out(told: Explanation) -> ExplanationOut:
         intended_at=told.intended_at,
         intended_local=local.isoformat(),
         until=told.until,
+        started_at=told.started_at,
         lateness_seconds=_seconds(told.until - told.intended_at),
         segments=[_segment(each) for each in told.segments],
         also_blocking=[_segment(each) for each in told.also],
