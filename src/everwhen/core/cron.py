@@ -77,6 +77,46 @@ class CompiledCron:
                 return datetime(year, month, day, hour, first_minute, first_second, 0, UTC)
         return self._on_a_later_day(year, month, day + 1)
 
+    def count(self, after: datetime, until: datetime) -> int:
+        """Return how many matches lie in `(after, until]`, wall-clock times both: by counting bits."""
+        if until <= after:
+            return 0
+        first, last = after.date(), until.date()
+        if first == last:
+            return self._on(first) * (self._times_upto(until) - self._times_upto(after))
+        daily = self._hours.bit_count() * self._minutes.bit_count() * self.fields.seconds.bit_count()
+        ends = self._on(first) * (daily - self._times_upto(after)) + self._on(last) * self._times_upto(until)
+        return ends + daily * self._days_between(first, last)
+
+    def _times_upto(self, wall: datetime) -> int:
+        """Return how many times of a day lie at or before this one."""
+        hours, minutes, seconds = self._hours, self._minutes, self.fields.seconds
+        found = (hours & (1 << wall.hour) - 1).bit_count() * minutes.bit_count() * seconds.bit_count()
+        if hours >> wall.hour & 1:
+            found += (minutes & (1 << wall.minute) - 1).bit_count() * seconds.bit_count()
+            if minutes >> wall.minute & 1:
+                found += (seconds & (2 << wall.second) - 1).bit_count()
+        return found
+
+    def _on(self, day: date) -> int:
+        return self._matching_days(day.year, day.month) >> day.day & 1
+
+    def _days_between(self, first: date, last: date) -> int:
+        """Return how many days match strictly between two days."""
+        found, year, month = 0, first.year, first.month
+        while (year, month) <= (last.year, last.month):
+            days = self._matching_days(year, month)
+            if (year, month) == (first.year, first.month):
+                days = days >> first.day + 1 << first.day + 1
+            if (year, month) == (last.year, last.month):
+                days &= (1 << last.day) - 1
+            found += days.bit_count()
+            year, month = (year, month + 1) if month < 12 else (year + 1, 1)
+        return found
+
+    def _matching_days(self, year: int, month: int) -> int:
+        return self._days_of(year, month) if self._months >> month & 1 else 0
+
     def _on_a_later_day(self, year: int, month: int, day: int) -> datetime | None:
         if not self._months >> month & 1:
             month, day = self._next_month[month], 1
@@ -141,6 +181,9 @@ class _MonthlyCron(CompiledCron):
 
     def _days_of(self, year: int, month: int) -> int:
         return self._table.days_of(year, month)
+
+    def _matching_days(self, year: int, month: int) -> int:
+        return 0 if self._years and year not in self._years else super()._matching_days(year, month)
 
 
 @lru_cache(maxsize=65_536)

@@ -71,6 +71,10 @@ class WallSteps:
         step = self._step(steps)
         return self._step(steps + 1) if step is not None and step <= wall else step
 
+    def count(self, after: datetime, until: datetime) -> int | None:
+        """Return how many steps lie in `(after, until]`; None when they are months, which have no one length."""
+        return None if self.months else count_steps(self.period, anchor=self.anchor, after=after, until=until)
+
     def _step(self, count: int) -> datetime | None:
         years, month = divmod(self.anchor.month - 1 + count * self.months, 12)
         year = self.anchor.year + years
@@ -106,6 +110,15 @@ def following(period: timedelta, *, anchor: datetime, after: datetime) -> dateti
         return anchor + period * ((after - anchor) // period + 1)
     except OverflowError:
         return None
+
+
+def count_steps(period: timedelta, *, anchor: datetime, after: datetime, until: datetime) -> int:
+    """Return how many `anchor + k * period`, k >= 0, lie in `(after, until]`."""
+
+    def upto(instant: datetime) -> int:
+        return 0 if instant < anchor else (instant - anchor) // period + 1
+
+    return max(0, upto(until) - upto(after))
 
 
 def _error(kind: str, message: str) -> TriggerError:

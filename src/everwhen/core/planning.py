@@ -32,11 +32,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 from itertools import groupby
 from typing import Final
 from uuid import UUID
 
+from everwhen.core.catchup import CatchUp, CatchUpPolicy
 from everwhen.core.flex import Flex, due_after
 from everwhen.core.ids import scheduled_run_id
 from everwhen.core.lifecycle import RunState
@@ -48,27 +48,6 @@ MOST_INSTANTS: Final = 1_000
 
 SPAN_FROM: Final = 10
 """From how many neighbours with an equal verdict on, one span stands for them instead of a row each."""
-
-
-class CatchUpPolicy(StrEnum):
-    """What to do with instants that passed while nobody looked."""
-
-    REPLAY = "replay"  # run each of them
-    COALESCE = "coalesce"  # run the latest, which stands for all
-    SKIP = "skip"  # run none of them; each is recorded as missed
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CatchUp:
-    """The catch-up policy of a schedule.
-
-    An instant late by no more than `grace` is merely late and runs in any case. One late by more than `window` never
-    runs; None means that no instant is too old.
-    """
-
-    policy: CatchUpPolicy = CatchUpPolicy.COALESCE
-    grace: timedelta = timedelta(minutes=1)
-    window: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,13 +105,15 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class Answer:
+    """What becomes of an instant; `detail` is JSON text."""
+
     state: RunState
     reason: Reason | None
     detail: str | None = None
 
 
-_RUN: Final = _Answer(RunState.PLANNED, None)
+_RUN: Final = Answer(RunState.PLANNED, None)
 
 
 def plan(cursor: Cursor, *, now: datetime, until: datetime, policy: CatchUp, limit: int = MOST_INSTANTS) -> Plan:
@@ -149,7 +130,7 @@ def plan(cursor: Cursor, *, now: datetime, until: datetime, policy: CatchUp, lim
     if cursor.timing.calendars is not None:
         dues = _dues_by_calendar(found, dues)
     answers = _answers(found, dues, cursor, now=now, policy=policy, more=more)
-    runs = tuple(_intended(cursor, o, a, due) for o, a, due in zip(found, answers, dues, strict=True) if a is _RUN)
+    runs = tuple(intended(cursor, o, a, due) for o, a, due in zip(found, answers, dues, strict=True) if a is _RUN)
     verdicts, spans = _verdicts(cursor, found, answers) if len(runs) < len(found) else ((), ())
     return Plan(
         runs=runs,
@@ -178,7 +159,7 @@ def _dues_by_calendar(found: Sequence[Occurrence], dues: Sequence[datetime]) -> 
 
 def _answers(  # what the answers follow from
     found: Sequence[Occurrence], dues: Sequence[datetime], cursor: Cursor, *, now: datetime, policy: CatchUp, more: bool
-) -> list[_Answer]:
+) -> list[Answer]:
     late_before = now - policy.grace
     apart = [o for o, due in zip(found, dues, strict=True) if o.skipped or due < late_before]
     if not apart and cursor.skip_until is None:
@@ -197,35 +178,37 @@ def _may_stand(occurrence: Occurrence, cursor: Cursor, now: datetime) -> bool:
 
 def _answer(
     occurrence: Occurrence, cursor: Cursor, *, late: bool, now: datetime, policy: CatchUp, latest_due: datetime | None
-) -> _Answer:
+) -> Answer:
     at = occurrence.nominal_at
     if occurrence.skipped is not None:
-        return _not_intended(occurrence, occurrence.skipped)
+        return not_intended(occurrence, occurrence.skipped)
     if cursor.skip_until is not None and at <= cursor.skip_until:
-        return _Answer(RunState.SKIPPED, cursor.skip_reason or Reason.SCHEDULE_PAUSED)
+        return Answer(RunState.SKIPPED, cursor.skip_reason or Reason.SCHEDULE_PAUSED)
     if not late:
         return _RUN
     return _misfire(occurrence.due_at, now=now, policy=policy, latest_due=latest_due)
 
 
-def _not_intended(occurrence: Occurrence, reason: Reason) -> _Answer:
+def not_intended(occurrence: Occurrence, reason: Reason) -> Answer:
+    """Return the verdict on an instant that its timing skips."""
     state = RunState.COALESCED if reason is Reason.CALENDAR_ROLLED else RunState.SKIPPED
-    return _Answer(state, reason, _detail(occurrence))
+    return Answer(state, reason, _detail(occurrence))
 
 
-def _misfire(at: datetime, *, now: datetime, policy: CatchUp, latest_due: datetime | None) -> _Answer:
+def _misfire(at: datetime, *, now: datetime, policy: CatchUp, latest_due: datetime | None) -> Answer:
     if policy.window is not None and at < now - policy.window:
-        return _Answer(RunState.MISSED, Reason.CATCHUP_WINDOW)
+        return Answer(RunState.MISSED, Reason.CATCHUP_WINDOW)
     match policy.policy:
         case CatchUpPolicy.REPLAY:
             return _RUN
         case CatchUpPolicy.SKIP:
-            return _Answer(RunState.MISSED, Reason.CATCHUP_SKIP)
+            return Answer(RunState.MISSED, Reason.CATCHUP_SKIP)
         case CatchUpPolicy.COALESCE:
-            return _RUN if at == latest_due else _Answer(RunState.COALESCED, Reason.CATCHUP_COALESCED)
+            return _RUN if at == latest_due else Answer(RunState.COALESCED, Reason.CATCHUP_COALESCED)
 
 
-def _intended(cursor: Cursor, occurrence: Occurrence, answer: _Answer, due_at: datetime) -> IntendedRun:
+def intended(cursor: Cursor, occurrence: Occurrence, answer: Answer, due_at: datetime) -> IntendedRun:
+    """Return the run, or the verdict, that stands for an occurrence: its id is made of whose it is and when."""
     at = occurrence.nominal_at
     return IntendedRun(
         run_id=scheduled_run_id(
@@ -249,7 +232,7 @@ def _detail(occurrence: Occurrence) -> str | None:
 
 
 def _verdicts(
-    cursor: Cursor, found: Sequence[Occurrence], answers: Sequence[_Answer]
+    cursor: Cursor, found: Sequence[Occurrence], answers: Sequence[Answer]
 ) -> tuple[tuple[IntendedRun, ...], tuple[Span, ...]]:
     verdicts: list[IntendedRun] = []
     spans: list[Span] = []
@@ -258,13 +241,13 @@ def _verdicts(
         if answer.reason is None:
             continue
         if len(group) < SPAN_FROM:
-            verdicts += (_intended(cursor, each, answer, each.nominal_at) for each in group)
+            verdicts += (intended(cursor, each, answer, each.nominal_at) for each in group)
         else:
             spans.append(_span(group, answer, answer.reason))
     return tuple(verdicts), tuple(spans)
 
 
-def _span(group: Sequence[Occurrence], answer: _Answer, reason: Reason) -> Span:
+def _span(group: Sequence[Occurrence], answer: Answer, reason: Reason) -> Span:
     first, last = group[0].nominal_at, group[-1].nominal_at
     return Span(
         first_at=first,
