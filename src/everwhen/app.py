@@ -47,7 +47,7 @@ from everwhen.postgres.wakeups import Wakeups, notify, queue_topic
 from everwhen.roles import Loop, Role
 from everwhen.runs import api as runs_api
 from everwhen.runs.ends import OnEnded, follow_with
-from everwhen.schedules import ahead_api, tz_api
+from everwhen.schedules import ahead_api, catchup_api, tz_api
 from everwhen.schedules import api as schedules_api
 from everwhen.schedules.scheduler import Scheduler
 from everwhen.tasks import api as tasks_api
@@ -66,6 +66,7 @@ FEATURES: Final = (
     calendars_api,
     schedules_api,
     ahead_api,
+    catchup_api,
     tz_api,
     runs_api,
     dead_letters_api,

@@ -23,6 +23,10 @@ NASTY = [
     {"kind": "every", "every": "PT1S", "anchor": "9999-12-31T23:59:59Z"}, {"kind": "at", "at": "0001-01-01T00:00"},
     {"kind": "cron", "expr": "0 0 29 2 *"}, {"kind": "cron", "expr": "0 0 30 2 *"}, {"policy": "replay"},
 ]  # fmt: skip
+RULE = {
+    "policy": "replay", "keep": "latest", "window_seconds": 60, "max_runs": 5, "rate": 1.5, "order": "newest_first",
+    "priority": None, "priority_offset": -1,
+}  # fmt: skip
 SCHEDULE = {
     "trigger": {"kind": "cron", "expr": "H 2 * * *", "seconds": False, "dialect": "vixie-ext", "hash_seed": "x"},
     "timezone": "UTC",
@@ -30,7 +34,7 @@ SCHEDULE = {
     "gap": None,
     "fold": None,
     "calendars": None,
-    "catch_up": {"policy": "coalesce", "grace_seconds": 60, "window_seconds": None},
+    "catch_up": {"policy": "coalesce", "grace_seconds": 60, "window_seconds": None, "on_creation": None},
     "flex": {"mode": "smooth", "window_seconds": 600, "offset_seconds": None},
 }
 DEFINITION = {**SCHEDULE, "task": "report", "input": {}, "priority": None}
@@ -70,12 +74,13 @@ BODIES = {
     "update_task": TASK,
     "create_calendar": {"name": "holidays", **CALENDAR},
     "replace_calendar": CALENDAR,
-    "create_schedule": {"name": "nightly", **DEFINITION},
+    "create_schedule": {"name": "nightly", **DEFINITION, "since": None, "paused": "why"},
     "update_schedule": {**DEFINITION, "reason": "why"},
-    "preview_timing": {**SCHEDULE, "count": 1},
+    "preview_timing": {**SCHEDULE, "count": 1, "since": "2026-11-01T00:00:00Z"},
     "pause_schedule": {"reason": "why"},
     "review_tz": {"archive": "UEsFBgAAAAAAAAAAAAAAAAAAAAAAAA==", "days": 30, "after": None},
-    "resume_schedule": {"reason": "why"},
+    "resume_schedule": {"reason": "why", "catch_up": RULE},
+    "preview_catch_up": {"cause": "creation", "since": "2026-11-01T00:00:00Z", "catch_up": RULE},
     "request_run": {"task": "report", "input": {}, "priority": None, "at": None},
     "cancel_run": {"reason": "why"},
     "redrive_run": {"reason": "why", "again": True, "input": {}, "priority": None},

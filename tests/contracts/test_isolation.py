@@ -81,6 +81,8 @@ BODIES = {
     "update_schedule": {"priority": 1},
     "pause_schedule": {"reason": "why"},
     "resume_schedule": {},
+    "list_catch_ups": None,
+    "preview_catch_up": {},
     "request_run": {"task": "{}"},
     "cancel_run": {},
     "list_dead_letters": None,

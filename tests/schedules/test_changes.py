@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from everwhen.core.arrears import Counts
 from everwhen.core.errors import TriggerError
 from everwhen.core.lifecycle import RunState
 from everwhen.core.planning import CatchUp, CatchUpPolicy
@@ -15,6 +16,7 @@ from everwhen.postgres.pool import Database
 from everwhen.runs import service as runs
 from everwhen.runs.model import RunFilter
 from everwhen.schedules import service as schedules
+from everwhen.schedules.arrears.worker import work_off
 from everwhen.schedules.model import ScheduleDraft, Spec
 from everwhen.schedules.planner import plan_due
 from everwhen.schedules.service import Change
@@ -35,6 +37,8 @@ async def tenant(database: Database):
 async def plan(database: Database) -> None:
     async with database.system() as conn:
         await plan_due(conn, now=conn.now, ahead=AHEAD, batch=100)
+        while (await work_off(conn, now=conn.now, arrears=100, instants=10_000)).is_more(conn.now):
+            pass
 
 
 async def set_back(database: Database, *, by: timedelta) -> None:
@@ -47,6 +51,11 @@ async def set_back(database: Database, *, by: timedelta) -> None:
 
 async def listed(database: Database, tenant, **where):
     return await runs.list_runs(database, tenant_id=tenant.id, where=RunFilter(**where), limit=200)
+
+
+async def rows(database: Database, query: str):
+    async with database.system() as conn:
+        return await (await conn.execute(query)).fetchall()
 
 
 async def decided_until(database: Database):
@@ -124,14 +133,20 @@ async def test_a_change_settles_what_nobody_had_planned_yet(database, tenant):
     assert (await decided_until(database))[0] == changed.updated_at
 
 
-async def test_a_change_waits_for_a_schedule_that_is_catching_up(database, tenant):
-    await make_schedule(database, tenant, trigger=EVERY_SECOND)
+async def test_a_change_waits_for_no_schedule_however_far_it_is_behind(database, tenant):
+    await make_schedule(database, tenant, trigger=EVERY_SECOND, catch_up=CatchUp(policy=CatchUpPolicy.SKIP))
     await set_back(database, by=timedelta(days=1))
+    spec = Spec(timing=Timing(parse_trigger(HOURLY)))
+    await schedules.update_schedule(
+        database, tenant_id=tenant.id, name="nightly", changes=patch(spec=spec), change=TESTER
+    )
+    await plan(database)
 
-    with pytest.raises(Conflict) as refused:
-        await schedules.pause_schedule(database, tenant_id=tenant.id, name="nightly", change=TESTER)
-
-    assert refused.value.code == "schedule.catching_up"
+    found = await rows(database, "select sum(instants)::int, min(reason) from everwhen.spans")
+    late = await listed(database, tenant, state=RunState.WAITING)
+    assert found[0][0] + len(late) in {86_400, 86_401}
+    assert found[0][1] == "catchup.skip"
+    assert {view.row.schedule_revision for view in late} == {1}
 
 
 async def test_a_change_waits_for_the_planner_and_leaves_no_run_of_the_old_revision_behind_it(database, tenant):
@@ -169,13 +184,15 @@ async def test_what_a_pause_left_behind_is_recorded_as_skipped(database, tenant)
     await make_schedule(database, tenant, trigger=EVERY_SECOND)
     paused = await schedules.pause_schedule(database, tenant_id=tenant.id, name="nightly", change=TESTER)
     await set_back(database, by=timedelta(seconds=5))
-    resumed = await schedules.resume_schedule(database, tenant_id=tenant.id, name="nightly", change=TESTER)
+    answer = await schedules.resume_schedule(database, tenant_id=tenant.id, name="nightly", change=TESTER)
+    resumed = answer.schedule
     await plan(database)
     skipped = await listed(database, tenant, state=RunState.SKIPPED)
     planned = await listed(database, tenant, state=RunState.PLANNED)
 
     left_behind_from = paused.updated_at - timedelta(seconds=5)
     assert len(skipped) == int(resumed.updated_at.timestamp()) - int(left_behind_from.timestamp())
+    assert answer.left_behind.counts == Counts(skipped=len(skipped))
     assert {view.row.reason for view in skipped} == {"schedule.paused"}
     assert all(view.row.nominal_at <= resumed.updated_at for view in skipped)
     assert planned
@@ -191,13 +208,18 @@ async def test_a_change_during_a_pause_keeps_account_of_the_pause_so_far(databas
     changed = await schedules.update_schedule(
         database, tenant_id=tenant.id, name="nightly", changes=patch(spec=spec), change=TESTER
     )
+    mark = await decided_until(database)
+    await plan(database)
+    assert await listed(database, tenant, state=RunState.SKIPPED) == []
+    await schedules.resume_schedule(database, tenant_id=tenant.id, name="nightly", change=TESTER)
+    await plan(database)
     skipped = await listed(database, tenant, state=RunState.SKIPPED)
 
     assert (changed.state, changed.next_at) == ("paused", None)
     left_behind_from = paused.updated_at - timedelta(seconds=5)
     assert len(skipped) == int(changed.updated_at.timestamp()) - int(left_behind_from.timestamp())
     assert {(view.row.reason, view.row.schedule_revision) for view in skipped} == {("schedule.paused", 2)}
-    assert await decided_until(database) == (changed.updated_at, None)
+    assert mark == (changed.updated_at, None)
 
 
 async def test_a_long_pause_is_recorded_as_one_span_and_ends_in_a_change(database, tenant):
@@ -205,24 +227,12 @@ async def test_a_long_pause_is_recorded_as_one_span_and_ends_in_a_change(databas
     await schedules.pause_schedule(database, tenant_id=tenant.id, name="nightly", change=TESTER)
     await set_back(database, by=timedelta(days=7))
     await schedules.delete_schedule(database, tenant_id=tenant.id, name="nightly", change=TESTER)
-    async with database.system() as conn:
-        spans = await (await conn.execute("select instants, verdict, reason from everwhen.spans")).fetchall()
+    await plan(database)
+    spans = await rows(database, "select instants, verdict, reason from everwhen.spans")
 
     assert len(spans) == 1
     assert spans[0][0] in {7 * 1440, 7 * 1440 + 1}
     assert spans[0][1:] == ("skipped", "schedule.paused")
-
-
-async def test_a_pause_too_long_for_one_change_asks_to_resume_first(database, tenant):
-    await make_schedule(database, tenant, trigger=EVERY_SECOND)
-    await schedules.pause_schedule(database, tenant_id=tenant.id, name="nightly", change=TESTER)
-    await set_back(database, by=timedelta(days=1))
-
-    with pytest.raises(Conflict) as refused:
-        await schedules.delete_schedule(database, tenant_id=tenant.id, name="nightly", change=TESTER)
-
-    assert refused.value.code == "schedule.catching_up"
-    assert "resume first" in refused.value.detail
 
 
 async def test_a_deleted_schedule_keeps_its_history_and_gives_its_name_back(database, tenant):

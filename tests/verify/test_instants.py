@@ -154,6 +154,8 @@ def answers(**changes):
         "span_counts": [],
         "revision_ats": [T0],
         "revision_specs": [""],
+        "apart_afters": [],
+        "apart_untils": [],
     }
     return Answers(**(empty | changes))
 
@@ -179,6 +181,12 @@ def test_what_another_release_planned_is_not_judged_and_what_follows_is():
     by_another = answers(run_nominals=[T0 + MINUTE / 2], run_dues=[T0], run_releases=["r0"])
 
     assert len(judged(by_another).missing) == 30
+
+
+def test_what_is_still_being_caught_up_on_is_not_judged_and_the_rest_is():
+    apart = answers(apart_afters=[T0], apart_untils=[T0 + MINUTE / 2])
+
+    assert len(judged(apart).missing) == 30
 
 
 def test_while_a_calendar_is_being_followed_nothing_is_judged():

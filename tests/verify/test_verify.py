@@ -40,6 +40,11 @@ SOUND = """
       values ('{t}', '{s}', '2026-11-29 12:00Z', '{release}');
     insert into everwhen.spans values
       ('{t}', '{s}', '2026-11-19Z', '2026-11-28Z', 10, 'skipped', 'schedule.paused', '2026-11-28 12:00Z');
+    insert into everwhen.arrears
+      (tenant_id, schedule_uid, cause, revision, rule, skip_reason, since, until, as_of, late_before, rest_after,
+       rest_until, begun, skipped, finished_at)
+      values ('{t}', '{s}', 'resume', 3, '{{"policy": "skip"}}', 'schedule.paused', '2026-11-18 13:00Z', '2026-11-28Z',
+              '2026-11-28 12:00Z', '2026-11-28 12:00Z', '2026-11-28Z', '2026-11-28Z', true, 10, '2026-11-28 12:00Z');
     select everwhen.ensure_week('2026-11-29Z');
     insert into everwhen.runs values
       ('{t}', '{r}', '{s}', 3, 'schedule', 'report', 'default', 5, '2026-11-29Z', 0, '2026-11-29Z', '2026-11-29Z', null,
@@ -135,11 +140,20 @@ SEEDS = {
     " reason, created_at, changed_by, changed_at, moved_at, total, done, canary_passed, listed, listed_count,"
     " rate_at, seen_seq) values ('{t}', '{w}', 'redrive', 'running', '{{}}', 'ann', 'why', now(), 'ann', now(), now(),"
     " 1, 1, true, '', 0, now(), 0); insert into everwhen.operation_items values ('{t}', '{w}', 1, '{r}')",
+    "catch_up_that_does_not_add_up": "update everwhen.arrears set skipped = 11",
+    "catch_up_beyond_its_rule": 'update everwhen.arrears set rule = \'{{"policy": "coalesce"}}\', coalesced = 10,'
+    " skipped = 0; update everwhen.spans set verdict = 'coalesced', reason = 'catchup.coalesced'",
+    "arrears_that_overlap": "insert into everwhen.arrears select tenant_id, schedule_uid, arrears_id + 1, cause,"
+    " revision, rule, skip_reason, since, until, as_of, late_before, rest_after, rest_until, begun, null, null, null,"
+    " null, 0, 0, skipped, 0, 0, null, null, finished_at from everwhen.arrears",
     "orphans": "insert into everwhen.idempotency_keys values ('{t}', 'k', '', '{w}', now())",
     "live_runs": ASKED_IS_LEASED,
 }
 # What a seed breaks besides, because the same fact breaks two promises.
 ALSO = {
+    "instants_without_an_answer": {"catch_up_that_does_not_add_up"},
+    "spans_that_miscount": {"catch_up_that_does_not_add_up"},
+    "instants_answered_twice": {"catch_up_that_does_not_add_up"},
     "runs_in_several_places": {"failures_that_history_does_not_tell"},
     "runs_in_no_place": {"states_that_history_does_not_tell"},
     "runs_behind_the_watermark": set(),

@@ -1,7 +1,7 @@
 """`everwhen import kubernetes` and its like: each item, what it becomes, its next fire, and the proof that it is so.
 
 What a file holds is read without a server. Every schedule is proven before anything is created, so that what is shown
-is what was decided on. A schedule that is paused at its source is paused as soon as it is created, in a second request.
+is what was decided on. A schedule that is paused at its source begins paused.
 """
 
 from __future__ import annotations
@@ -109,10 +109,8 @@ def create_entries(entries: Iterable[Entry], *, client: Client, tenant: str, que
         raise click.ClickException(f"the task {task} could not be created: {result}")
     path, found = f"/v1/tenants/{tenant}/schedules", dict[str, str]()
     for entry in entries:
-        found[entry.name] = result_of(client.post(path, json=schedule_body(entry, task=task)))
-        if entry.paused and found[entry.name] == CREATED:
-            paused = result_of(client.post(f"{path}/{entry.name}/pause", json={"reason": entry.paused}))
-            found[entry.name] = CREATED if paused == CREATED else f"created, but not paused: {paused}"
+        body = schedule_body(entry, task=task) | ({"paused": entry.paused} if entry.paused else {})
+        found[entry.name] = result_of(client.post(path, json=body))
     return found
 
 

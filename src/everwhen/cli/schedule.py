@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -17,6 +18,11 @@ def _rule(schedule: Any) -> str:
     trigger = schedule["trigger"]
     rule = trigger.get("expr") or trigger.get("every") or trigger.get("at")
     return f"{rule} {schedule['timezone']}"
+
+
+def _changes(revision: Any) -> str | None:
+    said = (f"{c['field']}: {json.dumps(c['before'])} → {json.dumps(c['after'])}" for c in revision["changes"])
+    return "; ".join(said) or None
 
 
 COLUMNS: Final[Columns] = {
@@ -36,6 +42,26 @@ REVISION_COLUMNS: Final[Columns] = {
     "REASON": "reason",
     "RULE": lambda revision: _rule(revision["spec"]),
 }
+HISTORY_COLUMNS: Final[Columns] = {
+    "REV": "revision",
+    "ACTION": "action",
+    "BY": "changed_by",
+    "AT": "changed_at",
+    "REASON": "reason",
+    "CHANGES": _changes,
+}
+CATCH_UP_COLUMNS: Final[Columns] = {
+    "ID": "id",
+    "CAUSE": "cause",
+    "STATE": "state",
+    "FROM": "since",
+    "UNTIL": "until",
+    "RUNS": lambda row: row["counts"]["runs"],
+    "COALESCED": lambda row: row["counts"]["coalesced"],
+    "SKIPPED": lambda row: row["counts"]["skipped"],
+    "MISSED": lambda row: row["counts"]["missed"],
+}
+PREVIEW_COLUMNS: Final[Columns] = {"CAUSE": "cause", "WHAT": "sentence"}
 FIRE_COLUMNS: Final[Columns] = {
     "LOCAL": "local",
     "UTC": "at",
@@ -84,7 +110,11 @@ def _timing(function: Callable[..., None]) -> Callable[..., None]:
 def _policies(function: Callable[..., None]) -> Callable[..., None]:
     for option in reversed(
         (
-            click.option("--catch-up", type=click.Choice(["coalesce", "replay", "skip"]), help="For missed instants."),
+            click.option(
+                "--catch-up",
+                metavar="POLICY",
+                help='For missed instants: coalesce, replay, skip, or JSON such as {"policy": "replay", "rate": 10}.',
+            ),
             click.option("--grace-seconds", type=float, help="Late by no more than this runs in any case."),
             click.option("--window-seconds", type=float, help="Late by more than this never runs."),
             click.option(
@@ -105,6 +135,8 @@ def _policies(function: Callable[..., None]) -> Callable[..., None]:
 @schedule.command("create")
 @click.argument("name")
 @click.option("--task", required=True, help="What becomes due.")
+@click.option("--since", metavar="INSTANT", help="Where it begins, in the past; what lies between is caught up on.")
+@click.option("--paused", metavar="REASON", help="Let it begin paused, for this reason.")
 @_timing
 @_policies
 @with_api
@@ -189,11 +221,53 @@ def pause(*, api: Api, output: str, name: str, reason: str) -> None:
 @schedule.command("resume")
 @click.argument("name")
 @click.option("--reason", help="Why.")
+@click.option(
+    "--catch-up", metavar="POLICY", help="For what the pause left behind, this once: coalesce, replay, skip, or JSON."
+)
 @with_api
-def resume(*, api: Api, output: str, name: str, reason: str | None) -> None:
-    """Plan again from now on."""
-    made = api.call("POST", api.tenant_path("schedules", name, "resume"), body=given(reason=reason))
+def resume(*, api: Api, output: str, name: str, reason: str | None, catch_up: str | None) -> None:
+    """Plan again from now on, and say what becomes of what the pause left behind."""
+    body = given(reason=reason, catch_up=_rule_body(catch_up))
+    made = api.call("POST", api.tenant_path("schedules", name, "resume"), body=body)
     show_one(made, kind="ScheduleList", output=output)
+    click.echo(made["left_behind"]["sentence"], err=True)
+
+
+@schedule.command("catch-up")
+@click.argument("name")
+@click.option("--cause", type=click.Choice(["outage", "resume", "creation"]), help="[default: resume when paused]")
+@click.option("--policy", metavar="POLICY", help="Try another one: coalesce, replay, skip, or JSON.")
+@click.option("--since", metavar="INSTANT", help="With --cause creation: where it would have begun.")
+@click.option("--list", "listed", is_flag=True, help="List what it has had to catch up on, the newest first.")
+@paged
+@with_api
+def catch_up(*, api: Api, output: str, name: str, listed: bool, **options: Any) -> None:
+    """Say what catching up would come to now, such as: 412 missed; replay of 412 would take 41 s at 10/s."""
+    path = api.tenant_path("schedules", name, "catch-up")
+    cause, policy, since = (options.pop(field) for field in ("cause", "policy", "since"))
+    if listed:
+        list_pages(api, path, kind="CatchUpList", output=output, columns=CATCH_UP_COLUMNS, paging=options, name="id")
+        return
+    body = given(cause=cause, catch_up=_rule_body(policy), since=since)
+    found = api.call("POST", f"{path}/preview", body=body)
+    show_list([found], kind="CatchUpPreviewList", output=output, columns=PREVIEW_COLUMNS, name="sentence")
+
+
+@schedule.command("history")
+@click.argument("name")
+@paged
+@with_api
+def history(*, api: Api, output: str, name: str, **paging: Any) -> None:
+    """Show what each revision changed, by whom and why."""
+    list_pages(
+        api,
+        api.tenant_path("schedules", name, "revisions"),
+        kind="RevisionList",
+        output=output,
+        columns=HISTORY_COLUMNS,
+        paging=paging,
+        name="revision",
+    )
 
 
 @schedule.command("delete")
@@ -248,8 +322,7 @@ def revisions(*, api: Api, output: str, name: str, **paging: Any) -> None:
 
 def _body(*, input_text: str | None = None, catch_up: str | None = None, **options: Any) -> dict[str, Any]:
     """Build the part of a request that the options name."""
-    policy = given(
-        policy=catch_up,
+    policy = (_rule_body(catch_up) or {}) | given(
         grace_seconds=options.pop("grace_seconds", None),
         window_seconds=options.pop("window_seconds", None),
     )
@@ -265,6 +338,13 @@ def _body(*, input_text: str | None = None, catch_up: str | None = None, **optio
     if calendars is not None:
         body["calendars"] = json_option(calendars, option="--calendars")
     return body | ({} if input_text is None else {"input": json_option(input_text, option="--input")})
+
+
+def _rule_body(text: str | None) -> dict[str, Any] | None:
+    """Read a catch-up policy: its name alone, or a JSON object."""
+    if text is None:
+        return None
+    return json_option(text, option="--catch-up") if text.lstrip().startswith("{") else {"policy": text}
 
 
 def _flex(mode: str | None, seconds: int | None) -> dict[str, Any]:

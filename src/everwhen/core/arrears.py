@@ -28,7 +28,7 @@ in time, and counts among the runs; it neither stands for others nor is stood fo
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -129,7 +129,9 @@ def overdue(cursor: Cursor, *, now: datetime, grace: timedelta, rule: Rule) -> d
     Everything late by more than the grace belongs to it. If the latest one is to stand for all, so does what is merely
     late: then the latest of these stands.
     """
+    now = now.astimezone(UTC)  # arithmetic in a zone whose clocks change would be off
     late_before = now - grace
+    cursor = replace(cursor, decided_until=cursor.decided_until.astimezone(UTC))
     timing, after = cursor.timing, cursor.decided_until
     if after >= late_before or (cursor.skip_until is not None and cursor.skip_until > after):
         return None

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from everwhen.core.arrears import (
@@ -65,6 +65,7 @@ class Step:
 
 def step(arrears: Arrears, *, now: datetime, limit: int) -> Step:
     """Answer some of what is left: at most `limit` instants that are visited, and any number that are counted."""
+    now = now.astimezone(UTC)
     work = _Work(arrears if arrears.begun else begin(arrears), now)
     look_at: datetime | None = now
     while limit > 0 and work.is_left:

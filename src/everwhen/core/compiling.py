@@ -102,14 +102,14 @@ def _any_of(trigger: AnyOf, zone: Zone, gap: GapPolicy | None, fold: FoldPolicy 
     source = union(source_of(member, zone, gap, fold) for member in trigger.triggers)
     if trigger.exceptions:
         source = Except(source, union(source_of(member, zone, gap, fold) for member in trigger.exceptions))
-    first, last = _instant(trigger.start, zone), _instant(trigger.end, zone)
+    first, last = bound_at(trigger.start, zone), bound_at(trigger.end, zone)
     if trigger.max_runs is not None and first is not None:
         final = nth_fire(source, trigger.max_runs, first=first)
         last = min((instant for instant in (final, last) if instant is not None), default=None)
     return source if first is None and last is None else Between(source, first, last)
 
 
-def _instant(time: datetime | None, zone: Zone) -> datetime | None:
+def bound_at(time: datetime | None, zone: Zone) -> datetime | None:
     """Return a bound as an instant: of a local time that occurs twice the first, of a missing one the gap's end."""
     if time is None or time.tzinfo is not None:
         return time

@@ -30,7 +30,10 @@ class Tally(NamedTuple):
 
 
 def tally(source: Source, *, after: datetime, until: datetime) -> Tally | None:
-    """Count what lies in `(after, until]`, or in as much of its beginning as is regular; None: visit it."""
+    """Count what lies in `(after, until]`, or in as much of its beginning as is regular; None: visit it.
+
+    Both are UTC, here and everywhere in this module: whoever reads them elsewhere converts them.
+    """
     match source:
         case Elapsed(period=period, anchor=anchor):
             return Tally(until, count_steps(period, anchor=anchor, after=after, until=until))

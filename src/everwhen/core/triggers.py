@@ -14,7 +14,7 @@ from everwhen.core.binding import bind_trigger, needed_names
 from everwhen.core.business_days import BusinessDay
 from everwhen.core.calendar_use import Book, CalendarUse, OnCalendars, Unbound, refuse_dense
 from everwhen.core.calendars import Mark
-from everwhen.core.compiling import automatic_of, source_of
+from everwhen.core.compiling import automatic_of, bound_at, source_of
 from everwhen.core.errors import TriggerError
 from everwhen.core.reasons import Reason
 from everwhen.core.rules import CalendarRule
@@ -55,6 +55,7 @@ __all__ = [
     "reach",
     "refuse_dense_rolls",
     "seed_trigger",
+    "start_of",
     "trigger_to_json",
 ]
 
@@ -197,6 +198,17 @@ def next_look(timing: Timing, after: datetime) -> datetime | None:
         after = as_utc(after, name="after")
     source = timing.source
     return source.next_look(after) if isinstance(source, OnCalendars) else source.next_fire(after)
+
+
+def start_of(timing: Timing) -> datetime | None:
+    """Return the instant at which a timing begins by its own words: a bound, or where its recurrence starts."""
+    match timing.trigger:
+        case AnyOf(start=datetime() as start):
+            return bound_at(start, timing.zone)
+        case Rrule(dtstart=dtstart, recurrence=recurrence):
+            return bound_at(recurrence.start or dtstart, timing.zone)
+        case _:
+            return None
 
 
 def reach(timing: Timing, until: datetime) -> datetime:

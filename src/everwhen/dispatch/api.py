@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 from uuid import UUID
 
 import msgspec
+from msgspec import UNSET
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -33,6 +34,7 @@ from everwhen.worker.protocol import (
     LeaseResult,
     Report,
     RunError,
+    StandsFor,
 )
 
 MOST_RUNS: Final = 1_000
@@ -221,6 +223,7 @@ def _claimed(lease: Lease, *, token: str) -> ClaimedRun:
         due_at=lease.due_at,
         schedule=lease.schedule,
         input=msgspec.Raw(lease.input),
+        stands_for=UNSET if lease.stands_for is None else msgspec.json.decode(lease.stands_for, type=StandsFor),
     )
 
 

@@ -34,7 +34,7 @@ class InFlight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """A run in a worker's hands, with what the worker needs to know; `input` is JSON text."""
+    """A run in a worker's hands, with what the worker needs to know; `input` and `stands_for` are JSON text."""
 
     tenant_id: UUID
     run_id: UUID
@@ -49,6 +49,7 @@ class Lease:
     nominal_at: datetime | None
     due_at: datetime
     input: str
+    stands_for: str | None
     schedule: str | None
     max_attempts: int
     total_deadline_at: datetime | None

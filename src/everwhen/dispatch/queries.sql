@@ -81,8 +81,8 @@ with candidate as materialized (
   cross join lateral (
     select t.heartbeat_timeout_seconds,
            least(%(now)s + make_interval(secs => t.timeout_seconds),
-                 case when t.total_deadline_seconds is not null then -- only then is the run looked at
-                   (select r.due_at from everwhen.runs r where r.tenant_id = w.tenant_id and r.run_id = w.run_id)
+                 case when t.total_deadline_seconds is not null then -- only then is the run looked at; a missed one counts anew
+                   (select greatest(r.due_at, r.planned_at) from everwhen.runs r where r.tenant_id = w.tenant_id and r.run_id = w.run_id)
                    + make_interval(secs => t.total_deadline_seconds) end) as deadline_at
     from everwhen.tasks t
     where t.tenant_id = w.tenant_id and t.name = w.task
@@ -93,11 +93,11 @@ with candidate as materialized (
   select tenant_id, run_id, claimed_at, 'claimed', attempt from leased
 )
 select l.tenant_id, l.run_id, l.task, l.queue, l.priority, l.attempt, l.lease_token, l.lease_until, l.claimed_at,
-       l.deadline_at, r.nominal_at, r.due_at, r.input, r.schedule, t.max_attempts,
-       r.due_at + make_interval(secs => t.total_deadline_seconds) as total_deadline_at
+       l.deadline_at, r.nominal_at, r.due_at, r.input, r.stands_for, r.schedule, t.max_attempts,
+       greatest(r.due_at, r.planned_at) + make_interval(secs => t.total_deadline_seconds) as total_deadline_at
 from leased l
 cross join lateral (
-  select r.nominal_at, r.due_at, r.input::text as input,
+  select r.nominal_at, r.due_at, r.planned_at, r.input::text as input, r.stands_for::text as stands_for,
          (select s.name from everwhen.schedules s where s.tenant_id = r.tenant_id and s.uid = r.schedule_uid) as schedule
   from everwhen.runs r
   where r.tenant_id = l.tenant_id and r.run_id = l.run_id
@@ -153,7 +153,7 @@ from everwhen.leases l
 left join lateral (
   select t.retry::text as retry, t.total_deadline_seconds,
          case when t.total_deadline_seconds is not null or jsonb_typeof(t.retry -> 'max_age_seconds') = 'number' then
-           (select r.due_at from everwhen.runs r where r.tenant_id = l.tenant_id and r.run_id = l.run_id) end as due_at
+           (select greatest(r.due_at, r.planned_at) from everwhen.runs r where r.tenant_id = l.tenant_id and r.run_id = l.run_id) end as due_at
   from everwhen.tasks t
   where t.tenant_id = l.tenant_id and t.name = l.task
   offset 0) t on true
@@ -172,7 +172,7 @@ from everwhen.leases l
 left join lateral (
   select t.retry::text as retry, t.total_deadline_seconds,
          case when t.total_deadline_seconds is not null or jsonb_typeof(t.retry -> 'max_age_seconds') = 'number' then
-           (select r.due_at from everwhen.runs r where r.tenant_id = l.tenant_id and r.run_id = l.run_id) end as due_at
+           (select greatest(r.due_at, r.planned_at) from everwhen.runs r where r.tenant_id = l.tenant_id and r.run_id = l.run_id) end as due_at
   from everwhen.tasks t
   where t.tenant_id = l.tenant_id and t.name = l.task
   offset 0) t on true
@@ -265,7 +265,7 @@ cross join lateral (
 select w.tenant_id, w.run_id, w.available_at, w.failures, w.expires_at, r.due_at, t.retry, t.total_deadline_seconds
 from everwhen.waiting w
 left join lateral (
-  select r.due_at from everwhen.runs r where r.tenant_id = w.tenant_id and r.run_id = w.run_id offset 0) r on true
+  select greatest(r.due_at, r.planned_at) as due_at from everwhen.runs r where r.tenant_id = w.tenant_id and r.run_id = w.run_id offset 0) r on true
 left join lateral (
   select t.retry::text as retry, t.total_deadline_seconds
   from everwhen.tasks t

@@ -49,6 +49,46 @@ CREATE FUNCTION everwhen.new_lease_token() RETURNS bigint
     LANGUAGE sql
     RETURN ((nextval('everwhen.lease_numbers'::regclass) << 20) | (floor((random() * (1048576)::double precision)))::bigint);
 
+CREATE SEQUENCE everwhen.arrears_ids
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE everwhen.arrears (
+    tenant_id uuid NOT NULL,
+    schedule_uid uuid NOT NULL,
+    arrears_id bigint DEFAULT nextval('everwhen.arrears_ids'::regclass) NOT NULL,
+    cause text NOT NULL,
+    revision integer NOT NULL,
+    rule jsonb,
+    skip_reason text NOT NULL,
+    since timestamp with time zone NOT NULL,
+    until timestamp with time zone NOT NULL,
+    as_of timestamp with time zone NOT NULL,
+    late_before timestamp with time zone NOT NULL,
+    rest_after timestamp with time zone NOT NULL,
+    rest_until timestamp with time zone NOT NULL,
+    begun boolean DEFAULT false NOT NULL,
+    first_run timestamp with time zone,
+    last_run timestamp with time zone,
+    open_span jsonb,
+    paced_until timestamp with time zone,
+    runs bigint DEFAULT 0 NOT NULL,
+    coalesced bigint DEFAULT 0 NOT NULL,
+    skipped bigint DEFAULT 0 NOT NULL,
+    missed bigint DEFAULT 0 NOT NULL,
+    failures integer DEFAULT 0 NOT NULL,
+    last_error text,
+    look_at timestamp with time zone,
+    finished_at timestamp with time zone,
+    CONSTRAINT arrears_cause_check CHECK ((cause = ANY (ARRAY['outage'::text, 'resume'::text, 'creation'::text, 'edit'::text]))),
+    CONSTRAINT arrears_check CHECK ((until > since))
+);
+
+ALTER TABLE ONLY everwhen.arrears FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE everwhen.attempts (
     tenant_id uuid NOT NULL,
     run_id uuid NOT NULL,
@@ -299,6 +339,7 @@ CREATE TABLE everwhen.runs (
     input jsonb NOT NULL,
     tz_version text,
     origin_run_id uuid,
+    stands_for jsonb,
     operation_id uuid
 )
 PARTITION BY RANGE (run_id);
@@ -436,6 +477,9 @@ CREATE TABLE everwhen.watermarks (
 
 ALTER TABLE ONLY everwhen.watermarks FORCE ROW LEVEL SECURITY;
 
+ALTER TABLE ONLY everwhen.arrears
+    ADD CONSTRAINT arrears_pkey PRIMARY KEY (tenant_id, schedule_uid, arrears_id);
+
 ALTER TABLE ONLY everwhen.attempts
     ADD CONSTRAINT attempts_pkey PRIMARY KEY (tenant_id, run_id, attempt);
 
@@ -511,6 +555,8 @@ ALTER TABLE ONLY everwhen.waiting
 ALTER TABLE ONLY everwhen.watermarks
     ADD CONSTRAINT watermarks_pkey PRIMARY KEY (tenant_id, schedule_uid);
 
+CREATE INDEX arrears_look ON everwhen.arrears USING btree (look_at) WHERE (look_at IS NOT NULL);
+
 CREATE INDEX calendar_users_schedule ON everwhen.calendar_users USING btree (schedule_uid, tenant_id);
 
 CREATE INDEX lanes_queue ON everwhen.lanes USING btree (queue, virtual_time);
@@ -546,6 +592,9 @@ CREATE INDEX waiting_expiry ON everwhen.waiting USING btree (expires_at) WHERE (
 CREATE UNIQUE INDEX waiting_run ON everwhen.waiting USING btree (tenant_id, run_id);
 
 CREATE INDEX watermarks_next ON everwhen.watermarks USING btree (next_at) WHERE (next_at IS NOT NULL);
+
+ALTER TABLE ONLY everwhen.arrears
+    ADD CONSTRAINT arrears_tenant_id_schedule_uid_revision_fkey FOREIGN KEY (tenant_id, schedule_uid, revision) REFERENCES everwhen.schedule_revisions(tenant_id, uid, revision);
 
 ALTER TABLE ONLY everwhen.calendar_users
     ADD CONSTRAINT calendar_users_tenant_id_calendar_fkey FOREIGN KEY (tenant_id, calendar) REFERENCES everwhen.calendars(tenant_id, name);
@@ -591,6 +640,8 @@ ALTER TABLE ONLY everwhen.tasks
 
 ALTER TABLE ONLY everwhen.watermarks
     ADD CONSTRAINT watermarks_tenant_id_schedule_uid_fkey FOREIGN KEY (tenant_id, schedule_uid) REFERENCES everwhen.schedules(tenant_id, uid);
+
+CREATE POLICY all_tenants ON everwhen.arrears TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.attempts TO everwhen_system USING (true) WITH CHECK (true);
 
@@ -638,6 +689,8 @@ CREATE POLICY all_tenants ON everwhen.waiting TO everwhen_system USING (true) WI
 
 CREATE POLICY all_tenants ON everwhen.watermarks TO everwhen_system USING (true) WITH CHECK (true);
 
+ALTER TABLE everwhen.arrears ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE everwhen.attempts ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.calendar_changes ENABLE ROW LEVEL SECURITY;
@@ -665,6 +718,8 @@ ALTER TABLE everwhen.operation_items ENABLE ROW LEVEL SECURITY;
 ALTER TABLE everwhen.operations ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY own_row ON everwhen.tenants FOR SELECT TO everwhen_tenant USING ((id = everwhen.current_tenant()));
+
+CREATE POLICY own_rows ON everwhen.arrears TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
 
 CREATE POLICY own_rows ON everwhen.attempts TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
 
@@ -747,6 +802,12 @@ GRANT USAGE ON SEQUENCE everwhen.lease_numbers TO everwhen_system;
 
 GRANT ALL ON FUNCTION everwhen.new_lease_token() TO everwhen_tenant;
 GRANT ALL ON FUNCTION everwhen.new_lease_token() TO everwhen_system;
+
+GRANT USAGE ON SEQUENCE everwhen.arrears_ids TO everwhen_tenant;
+GRANT USAGE ON SEQUENCE everwhen.arrears_ids TO everwhen_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.arrears TO everwhen_tenant;
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.arrears TO everwhen_system;
 
 GRANT SELECT,INSERT ON TABLE everwhen.attempts TO everwhen_tenant;
 GRANT SELECT,INSERT ON TABLE everwhen.attempts TO everwhen_system;

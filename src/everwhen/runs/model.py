@@ -37,6 +37,7 @@ class RunRow:
     redriven_as: UUID | None
     letter: str | None
     fingerprint: str | None
+    stands_for: str | None
     available_at: datetime | None
     failures: int | None
     worker: str | None

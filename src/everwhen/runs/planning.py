@@ -5,10 +5,13 @@ same one after a crash, arrives at the same rows and changes nothing.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from everwhen.core.arrears_steps import CaughtUp, Step
 from everwhen.core.planning import Cursor, IntendedRun, Plan, Span
+from everwhen.core.reasons import Reason
 from everwhen.postgres.pool import Connection
 from everwhen.runs import store
 
@@ -43,10 +46,7 @@ async def record_plans(
     runs = [(cursor, run) for cursor, plan in plans for run in plan.runs]
     verdicts = [(cursor, run) for cursor, plan in plans for run in plan.verdicts]
     spans = [(cursor, span) for cursor, plan in plans for span in plan.spans]
-    # The id of a run that a calendar has moved is made of its nominal instant.
-    await ensure_partitions(
-        conn, {run.due_at if run.detail is None else run.nominal_at for _, run in (*runs, *verdicts)}
-    )
+    await ensure_partitions(conn, {_id_instant(run) for _, run in (*runs, *verdicts)})
     written = await _insert_runs(conn, runs, now=now, tz_version=tz_version) if runs else 0
     if rolled := [(cursor, run) for cursor, run in runs if run.detail is not None]:
         await _insert_rolled(conn, rolled, now=now)
@@ -55,6 +55,92 @@ async def record_plans(
     if spans:
         await _insert_spans(conn, spans, now=now)
     return written
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaughtUpStep:
+    """A step of some arrears, with what its rows are to say: the revision, and as JSON text what it is about."""
+
+    step: Step
+    revision: int
+    detail: str
+
+
+async def record_caught_up(conn: Connection, steps: Sequence[CaughtUpStep], *, now: datetime, tz_version: str) -> int:
+    """Write what steps of arrears came to; return how many runs are new."""
+    runs = [(made, caught) for made in steps for caught in made.step.runs]
+    verdicts = [(made, run) for made in steps for run in made.step.verdicts]
+    instants = {_id_instant(caught.run) for _, caught in runs} | {_id_instant(run) for _, run in verdicts}
+    await ensure_partitions(conn, instants)
+    written = await _insert_caught_up(conn, runs, now=now, tz_version=tz_version) if runs else 0
+    rolled = [(made.step.rest, caught.run) for made, caught in runs if caught.run.detail is not None]
+    if rolled:
+        await store.insert_rolled(
+            conn,
+            tenant_ids=[rest.tenant_id for rest, _ in rolled],
+            run_ids=[run.run_id for _, run in rolled],
+            details=[run.detail for _, run in rolled],
+            now=now,
+        )
+    if verdicts:
+        await _insert_caught_up_verdicts(conn, verdicts, now=now, tz_version=tz_version)
+    if spans := [(_cursor_of(made), span) for made in steps for span in made.step.spans]:
+        await _insert_spans(conn, spans, now=now)
+    return written
+
+
+def _id_instant(run: IntendedRun) -> datetime:
+    # The id of a run that a calendar has moved is made of its nominal instant.
+    return run.due_at if run.detail is None else run.nominal_at
+
+
+def _cursor_of(made: CaughtUpStep) -> Cursor:
+    rest = made.step.rest
+    return Cursor(
+        tenant_id=rest.tenant_id, schedule_uid=rest.schedule_uid, timing=rest.timing, decided_until=rest.after
+    )
+
+
+async def _insert_caught_up(
+    conn: Connection, runs: Sequence[tuple[CaughtUpStep, CaughtUp]], *, now: datetime, tz_version: str
+) -> int:
+    return await store.insert_caught_up(
+        conn,
+        tenant_ids=[made.step.rest.tenant_id for made, _ in runs],
+        schedule_uids=[made.step.rest.schedule_uid for made, _ in runs],
+        revisions=[made.revision for made, _ in runs],
+        run_ids=[caught.run.run_id for _, caught in runs],
+        nominal_ats=[caught.run.nominal_at for _, caught in runs],
+        due_ats=[caught.run.due_at for _, caught in runs],
+        available_ats=[caught.available_at for _, caught in runs],
+        utc_offsets=[int(caught.run.utc_offset.total_seconds()) for _, caught in runs],
+        priorities=[made.step.rest.rule.priority if caught.late else None for made, caught in runs],
+        priority_offsets=[made.step.rest.rule.priority_offset if caught.late else 0 for made, caught in runs],
+        stands_fors=[caught.stands_for for _, caught in runs],
+        reasons=[Reason.CATCHUP_PACED if caught.late and caught.available_at > now else None for _, caught in runs],
+        details=[made.detail if caught.late else None for made, caught in runs],
+        tz_version=tz_version,
+        now=now,
+    )
+
+
+async def _insert_caught_up_verdicts(
+    conn: Connection, verdicts: Sequence[tuple[CaughtUpStep, IntendedRun]], *, now: datetime, tz_version: str
+) -> None:
+    await store.insert_caught_up_verdicts(
+        conn,
+        tenant_ids=[made.step.rest.tenant_id for made, _ in verdicts],
+        schedule_uids=[made.step.rest.schedule_uid for made, _ in verdicts],
+        revisions=[made.revision for made, _ in verdicts],
+        run_ids=[run.run_id for _, run in verdicts],
+        nominal_ats=[run.nominal_at for _, run in verdicts],
+        utc_offsets=[int(run.utc_offset.total_seconds()) for _, run in verdicts],
+        states=[run.state.value for _, run in verdicts],
+        reasons=["" if run.reason is None else run.reason.value for _, run in verdicts],
+        details=[run.detail for _, run in verdicts],
+        tz_version=tz_version,
+        now=now,
+    )
 
 
 async def _insert_runs(

@@ -92,6 +92,89 @@ insert into everwhen.events (tenant_id, run_id, at, kind, reason, detail)
 select tenant_id, run_id, %(now)s, i.state, i.reason, i.detail::jsonb
 from planned join intended i using (tenant_id, run_id);
 
+-- name: insert_caught_up
+-- Runs for instants that were missed: like insert_planned, but for the revision that intended them, with a priority and a
+-- turn of their own. Deadlines count from the turn, since they would be over before anybody could start them.
+with intended as (
+  select i.*, s.task, s.input, t.queue,
+         least(9, greatest(0, coalesce(i.priority, coalesce(s.priority, t.priority) + i.priority_offset))) as own_priority,
+         i.available_at + make_interval(secs => least(t.start_deadline_seconds, t.total_deadline_seconds)) as expires_at
+  from unnest(%(tenant_ids)s::uuid[], %(schedule_uids)s::uuid[], %(revisions)s::int[], %(run_ids)s::uuid[],
+              %(nominal_ats)s::timestamptz[], %(due_ats)s::timestamptz[], %(available_ats)s::timestamptz[],
+              %(utc_offsets)s::int[], %(priorities)s::smallint[], %(priority_offsets)s::smallint[],
+              %(stands_fors)s::text[], %(reasons)s::text[], %(details)s::text[])
+         as i (tenant_id, schedule_uid, revision, run_id, nominal_at, due_at, available_at, utc_offset_seconds, priority,
+               priority_offset, stands_for, reason, detail)
+  cross join lateral (
+    select s.task, s.input, s.priority
+    from everwhen.schedule_revisions s
+    where s.tenant_id = i.tenant_id and s.uid = i.schedule_uid and s.revision = i.revision
+    offset 0) s
+  cross join lateral (
+    select t.queue, t.priority, t.start_deadline_seconds, t.total_deadline_seconds
+    from everwhen.tasks t
+    where t.tenant_id = i.tenant_id and t.name = s.task
+    offset 0) t
+), planned as (
+  insert into everwhen.runs
+    (tenant_id, run_id, schedule_uid, schedule_revision, source, task, queue, priority, nominal_at, utc_offset_seconds,
+     due_at, planned_at, expires_at, input, tz_version, stands_for)
+  select tenant_id, run_id, schedule_uid, revision, 'schedule', task, queue, own_priority, nominal_at,
+         utc_offset_seconds, due_at, %(now)s, expires_at, input, %(tz_version)s, stands_for::jsonb
+  from intended
+  on conflict do nothing
+  returning tenant_id, run_id
+), placed as (
+  select i.*, s.is_followed
+  from planned p
+  join intended i using (tenant_id, run_id)
+  cross join lateral (
+    select s.is_followed
+    from everwhen.schedules s
+    where s.tenant_id = i.tenant_id and s.uid = i.schedule_uid
+    offset 0) s
+), lined_up as (
+  insert into everwhen.waiting (tenant_id, queue, priority, available_at, run_id, task, expires_at, is_followed)
+  select tenant_id, queue, own_priority, available_at, run_id, task, expires_at, is_followed from placed
+)
+insert into everwhen.events (tenant_id, run_id, at, kind, reason, detail)
+select tenant_id, run_id, %(now)s, 'planned', reason, detail::jsonb from placed;
+
+-- name: insert_caught_up_verdicts
+-- Missed instants that do not run: like insert_verdicts, for the revision that intended them.
+with intended as (
+  select i.*, s.task, s.input, t.queue, coalesce(s.priority, t.priority) as priority
+  from unnest(%(tenant_ids)s::uuid[], %(schedule_uids)s::uuid[], %(revisions)s::int[], %(run_ids)s::uuid[],
+              %(nominal_ats)s::timestamptz[], %(utc_offsets)s::int[], %(states)s::text[], %(reasons)s::text[],
+              %(details)s::text[])
+         as i (tenant_id, schedule_uid, revision, run_id, nominal_at, utc_offset_seconds, state, reason, detail)
+  cross join lateral (
+    select s.task, s.input, s.priority
+    from everwhen.schedule_revisions s
+    where s.tenant_id = i.tenant_id and s.uid = i.schedule_uid and s.revision = i.revision
+    offset 0) s
+  cross join lateral (
+    select t.queue, t.priority
+    from everwhen.tasks t
+    where t.tenant_id = i.tenant_id and t.name = s.task
+    offset 0) t
+), planned as (
+  insert into everwhen.runs
+    (tenant_id, run_id, schedule_uid, schedule_revision, source, task, queue, priority, nominal_at, utc_offset_seconds,
+     due_at, planned_at, input, tz_version)
+  select tenant_id, run_id, schedule_uid, revision, 'schedule', task, queue, priority, nominal_at,
+         utc_offset_seconds, nominal_at, %(now)s, input, %(tz_version)s
+  from intended
+  on conflict do nothing
+  returning tenant_id, run_id
+), ended as (
+  insert into everwhen.run_ends (tenant_id, run_id, state, reason, attempts, finished_at)
+  select tenant_id, run_id, i.state, i.reason, 0, %(now)s from planned join intended i using (tenant_id, run_id)
+)
+insert into everwhen.events (tenant_id, run_id, at, kind, reason, detail)
+select tenant_id, run_id, %(now)s, i.state, i.reason, i.detail::jsonb
+from planned join intended i using (tenant_id, run_id);
+
 -- name: insert_spans
 insert into everwhen.spans
   (tenant_id, schedule_uid, first_at, last_at, instants, verdict, reason, recorded_at, detail)
@@ -235,6 +318,7 @@ select fingerprint, run_id from everwhen.idempotency_keys where tenant_id = %(te
 select r.run_id, r.schedule_uid, s.name as schedule, r.schedule_revision, r.source, r.task, r.queue, r.priority,
        r.nominal_at, r.utc_offset_seconds, r.due_at, r.planned_at, r.expires_at, r.tz_version, r.input::text as input,
        r.origin_run_id, r.operation_id, d.redriven_as, d.state as letter, e.fingerprint,
+       r.stands_for::text as stands_for,
        w.available_at, coalesce(w.failures, l.failures) as failures,
        l.worker, l.claimed_at, l.lease_until, l.cancel_requested_at,
        e.state as ended_state, e.reason, e.finished_at,
@@ -354,6 +438,7 @@ select queue from everwhen.tasks where tenant_id = %(tenant_id)s and name = %(ta
 select r.run_id, r.schedule_uid, s.name as schedule, r.schedule_revision, r.source, r.task, r.queue, r.priority,
        r.nominal_at, r.utc_offset_seconds, r.due_at, r.planned_at, r.expires_at, r.tz_version, r.input::text as input,
        r.origin_run_id, r.operation_id, d.redriven_as, d.state as letter, e.fingerprint,
+       r.stands_for::text as stands_for,
        w.available_at, coalesce(w.failures, l.failures) as failures,
        l.worker, l.claimed_at, l.lease_until, l.cancel_requested_at,
        e.state as ended_state, e.reason, e.finished_at,

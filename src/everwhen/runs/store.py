@@ -97,6 +97,78 @@ async def insert_verdicts(
     return await execute_count(conn, _SQL["insert_verdicts"], params)
 
 
+async def insert_caught_up(
+    conn: Conn,
+    *,
+    tenant_ids: Sequence[UUID],
+    schedule_uids: Sequence[UUID],
+    revisions: Sequence[int],
+    run_ids: Sequence[UUID],
+    nominal_ats: Sequence[datetime],
+    due_ats: Sequence[datetime],
+    available_ats: Sequence[datetime],
+    utc_offsets: Sequence[int],
+    priorities: Sequence[int | None],
+    priority_offsets: Sequence[int],
+    stands_fors: Sequence[str | None],
+    reasons: Sequence[str | None],
+    details: Sequence[str | None],
+    tz_version: str,
+    now: datetime,
+) -> int:
+    """Write runs for missed instants, with their turns and their events; return how many were not there yet."""
+    params = {
+        "tenant_ids": list(tenant_ids),
+        "schedule_uids": list(schedule_uids),
+        "revisions": list(revisions),
+        "run_ids": list(run_ids),
+        "nominal_ats": list(nominal_ats),
+        "due_ats": list(due_ats),
+        "available_ats": list(available_ats),
+        "utc_offsets": list(utc_offsets),
+        "priorities": list(priorities),
+        "priority_offsets": list(priority_offsets),
+        "stands_fors": list(stands_fors),
+        "reasons": list(reasons),
+        "details": list(details),
+        "tz_version": tz_version,
+        "now": now,
+    }
+    return await execute_count(conn, _SQL["insert_caught_up"], params)
+
+
+async def insert_caught_up_verdicts(
+    conn: Conn,
+    *,
+    tenant_ids: Sequence[UUID],
+    schedule_uids: Sequence[UUID],
+    revisions: Sequence[int],
+    run_ids: Sequence[UUID],
+    nominal_ats: Sequence[datetime],
+    utc_offsets: Sequence[int],
+    states: Sequence[str],
+    reasons: Sequence[str],
+    details: Sequence[str | None],
+    tz_version: str,
+    now: datetime,
+) -> int:
+    """Write missed instants that do not run; return how many were not there yet. `details` are JSON text."""
+    params = {
+        "tenant_ids": list(tenant_ids),
+        "schedule_uids": list(schedule_uids),
+        "revisions": list(revisions),
+        "run_ids": list(run_ids),
+        "nominal_ats": list(nominal_ats),
+        "utc_offsets": list(utc_offsets),
+        "states": list(states),
+        "reasons": list(reasons),
+        "details": list(details),
+        "tz_version": tz_version,
+        "now": now,
+    }
+    return await execute_count(conn, _SQL["insert_caught_up_verdicts"], params)
+
+
 async def insert_spans(
     conn: Conn,
     *,

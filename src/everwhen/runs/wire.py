@@ -60,6 +60,15 @@ class LastErrorOut(BaseModel):
     sentence: str
 
 
+class StandsFor(BaseModel):
+    """The instants that a coalesced run stands for: all of them counted, the oldest listed."""
+
+    count: int
+    first: Utc
+    last: Utc
+    instants: list[Utc]
+
+
 class RunOut(BaseModel):
     """A run. `nominal_at` is what its schedule intended, `nominal_local` the same by the schedule's clock."""
 
@@ -96,6 +105,9 @@ class RunOut(BaseModel):
         description="For a dead run: what was done about it."
     )
     fingerprint: str | None = Field(description="For a dead run: equal for errors that are alike.")
+    stands_for: StandsFor | None = Field(
+        default=None, description="The missed instants that this run stands for, itself among them; null: its own only."
+    )
 
 
 class RunPage(Page[RunOut]):
@@ -173,6 +185,7 @@ def run_out(view: RunView) -> RunOut:
         operation_id=row.operation_id,
         letter=_letter(row.letter) if view.state is RunState.DEAD else None,
         fingerprint=row.fingerprint,
+        stands_for=_value(row.stands_for),
     )
 
 

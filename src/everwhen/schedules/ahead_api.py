@@ -19,6 +19,7 @@ from everwhen.schedules import looking_ahead
 from everwhen.schedules.forecast_svg import herd_of, render
 from everwhen.schedules.looking_ahead import Looked
 from everwhen.schedules.wire import ScheduleChange, changes_of
+from everwhen.schedules.wire_catchup import CatchUpPreviewOut, preview_out
 
 router = APIRouter(route_class=ControlRoute, tags=["looking ahead"])
 
@@ -103,6 +104,9 @@ class ChangePlanOut(BaseModel):
     moved: int
     unchanged: int
     moves: list[MoveOut]
+    past: CatchUpPreviewOut | None = Field(
+        description="What of the new trigger's past would be caught up on, by `catch_up.on_edit`; null: it begins now."
+    )
     withdrawn: list[Utc] = Field(description="When the runs that are planned already, and would be withdrawn, are due.")
 
 
@@ -165,6 +169,7 @@ async def try_change(access: Access, *, name: str, body: ScheduleChange, days: i
     return ChangePlanOut(
         revision=tried.revision,
         paused=tried.paused,
+        past=tried.past and preview_out(tried.past),
         until=comparison.until,
         added=comparison.count(MoveKind.ADDED),
         removed=comparison.count(MoveKind.REMOVED),

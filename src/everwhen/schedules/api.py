@@ -20,24 +20,27 @@ from everwhen.http.bodies import ControlRoute
 from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_cursor, read_number
 from everwhen.schedules import looking_ahead, service
 from everwhen.schedules.ahead_api import DEFAULT_DAYS, ChangePlanOut, Days, DryRun, try_change
+from everwhen.schedules.catching_up import preview_creation
 from everwhen.schedules.model import Revision, RevisionAction, Schedule, ScheduleDraft, Spec
+from everwhen.schedules.revisions import differences
 from everwhen.schedules.wire import (
+    FieldChange,
     FireOut,
     PauseIn,
     PreviewIn,
     PreviewOut,
-    ReasonIn,
+    ResumedOut,
     RevisionOut,
     ScheduleChange,
     ScheduleIn,
     ScheduleOut,
     TouchOut,
-    catch_up_of,
     changes_of,
     flex_of,
     seeded,
     timing_of,
 )
+from everwhen.schedules.wire_catchup import CatchUpFields, ResumeIn, catch_up_of, preview_out, rule_of
 
 router = APIRouter(route_class=ControlRoute, tags=["schedules"])
 
@@ -52,7 +55,7 @@ _BUSY: dict[int | str, dict[str, Any]] = {409: {"description": "The state does n
 
 @router.post("/v1/tenants/{tenant}/schedules", status_code=201, responses={409: {"description": "The name is taken"}})
 async def create_schedule(*, tenant: str, body: ScheduleIn, access: Editor, response: Response) -> ScheduleOut:
-    """Make a schedule; its first run is the first instant after now."""
+    """Make a schedule; its first run is the first instant after now, unless it begins in the past."""
     draft = ScheduleDraft(
         name=body.name,
         task=body.task,
@@ -64,6 +67,8 @@ async def create_schedule(*, tenant: str, body: ScheduleIn, access: Editor, resp
         ),
         input=body.input,
         priority=body.priority,
+        since=body.since,
+        paused=body.paused,
     )
     made = await service.create_schedule(
         access.database, tenant_id=access.tenant_id, draft=draft, change=_change(access, None)
@@ -86,7 +91,11 @@ async def list_schedules(
 @router.post("/v1/tenants/{tenant}/schedules/preview")
 async def preview_timing(*, body: PreviewIn, access: Reader) -> PreviewOut:
     """Show when a timing that is not saved would fire."""
-    return await _preview(access, seeded(timing_of(body)), body.count, flex=flex_of(body.flex))
+    timing, flex = seeded(timing_of(body)), flex_of(body.flex)
+    found = await _preview(access, timing, body.count, flex=flex)
+    spec = Spec(timing=timing, catch_up=catch_up_of(body.catch_up or CatchUpFields()), flex=flex)
+    past = await preview_creation(access.database, tenant_id=access.tenant_id, spec=spec, since=body.since)
+    return found.model_copy(update={"past": past and preview_out(past)})
 
 
 @router.get("/v1/tenants/{tenant}/schedules/{name}")
@@ -131,10 +140,16 @@ async def pause_schedule(*, name: ScheduleName, body: PauseIn, access: Operator)
 
 
 @router.post("/v1/tenants/{tenant}/schedules/{name}/resume", responses=_BUSY)
-async def resume_schedule(*, name: ScheduleName, access: Operator, body: ReasonIn | None = None) -> ScheduleOut:
-    """Plan again from now on; the instants in between are recorded as skipped."""
-    change = _change(access, body and body.reason)
-    return _out(await service.resume_schedule(access.database, tenant_id=access.tenant_id, name=name, change=change))
+async def resume_schedule(*, name: ScheduleName, access: Operator, body: ResumeIn | None = None) -> ResumedOut:
+    """Plan again from now on, and say what becomes of the instants in between: by default they are skipped."""
+    resumed = await service.resume_schedule(
+        access.database,
+        tenant_id=access.tenant_id,
+        name=name,
+        change=_change(access, body and body.reason),
+        rule=None if body is None or body.catch_up is None else rule_of(body.catch_up),
+    )
+    return ResumedOut(**_out(resumed.schedule).model_dump(), left_behind=preview_out(resumed.left_behind))
 
 
 @router.get("/v1/tenants/{tenant}/schedules/{name}/revisions")
@@ -144,10 +159,13 @@ async def list_revisions(
     """List what a schedule was, oldest first, with who changed it and why."""
     after = read_number(cursor, of=_REVISIONS)
     found = await service.list_revisions(
-        access.database, tenant_id=access.tenant_id, name=name, after=after, limit=limit + 1
+        access.database, tenant_id=access.tenant_id, name=name, after=max(0, after - 1), limit=limit + 2
     )
+    # The one before the page is read as well: the first of the page is told by what it changed of it.
+    before = found.pop(0) if after and found and found[0].revision == after else None
     following = next_page(request, found, limit=limit, of=_REVISIONS, key=lambda revision: str(revision.revision))
-    return Page(items=[_revision_out(revision) for revision in found[:limit]], next=following)
+    pairs = zip([before, *found], found[:limit], strict=False)
+    return Page(items=[_revision_out(old, new) for old, new in pairs], next=following)
 
 
 @router.get("/v1/tenants/{tenant}/schedules/{name}/preview")
@@ -206,7 +224,7 @@ def _out(schedule: Schedule) -> ScheduleOut:
     )
 
 
-def _revision_out(revision: Revision) -> RevisionOut:
+def _revision_out(before: Revision | None, revision: Revision) -> RevisionOut:
     return RevisionOut(
         revision=revision.revision,
         action=RevisionAction(revision.action),
@@ -218,6 +236,10 @@ def _revision_out(revision: Revision) -> RevisionOut:
         reason=revision.reason,
         changed_at=revision.changed_at,
         tz_version=revision.tz_version,
+        changes=[
+            FieldChange(field=change.field, before=change.before, after=change.after)
+            for change in ([] if before is None else differences(before, revision))
+        ],
     )
 
 

@@ -26,6 +26,7 @@ from everwhen.core.zones import add
 from everwhen.errors import Conflict, NotFound
 from everwhen.postgres.pool import Database
 from everwhen.schedules import service, store
+from everwhen.schedules.arrears.preview import Preview
 from everwhen.schedules.binding import books_of
 from everwhen.schedules.model import ForecastRow, Spec, bind_spec, parse_spec
 from everwhen.schedules.service import Change, Changed
@@ -75,6 +76,7 @@ class Tried:
     withdrawn: Sequence[datetime]
     paused: bool
     revision: int
+    past: Preview | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +194,9 @@ async def try_update(  # what a change is made of
         done, now = nothing.done, nothing.now
     before, after = done.before.timing, done.after.timing
     comparison = await asyncio.to_thread(compare, before, after, after=now, until=add(now, horizon))
-    return Tried(comparison=comparison, withdrawn=done.withdrawn, paused=done.paused, revision=done.revision)
+    return Tried(
+        comparison=comparison, withdrawn=done.withdrawn, paused=done.paused, revision=done.revision, past=done.past
+    )
 
 
 def _keep_nothing(done: Changed, now: datetime) -> NoReturn:

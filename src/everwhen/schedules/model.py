@@ -3,16 +3,16 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
 from everwhen.core.calendar_use import Book, parse_use, use_to_json
+from everwhen.core.catchup import CatchUp, catch_up_to_json, parse_catch_up
 from everwhen.core.errors import TriggerError
 from everwhen.core.flex import Flex, flex_to_json, parse_flex
-from everwhen.core.planning import CatchUp, CatchUpPolicy
 from everwhen.core.triggers import (
     Timing,
     bind,
@@ -64,13 +64,19 @@ class Spec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleDraft:
-    """What a caller decides about a schedule. Without a priority the task's holds."""
+    """What a caller decides about a schedule. Without a priority the task's holds.
+
+    `since` lets it begin in the past; None: at the present, unless its catch-up says otherwise. `paused` is why it
+    begins paused; None: it does not.
+    """
 
     name: str
     task: str
     spec: Spec
     input: Any = field(default_factory=dict[str, Any])
     priority: int | None = None
+    since: datetime | None = None
+    paused: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +137,7 @@ class CursorRow:
     spec: str
     input: str
     priority: int | None
+    updated_at: datetime
     decided_until: datetime
     skip_until: datetime | None
     skip_reason: str | None
@@ -151,9 +158,10 @@ class DueSchedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSpec:
-    """The spec of a schedule as JSON text."""
+    """The spec of a schedule as JSON text, and its revision."""
 
     uid: UUID
+    revision: int
     spec: str
 
 
@@ -224,17 +232,11 @@ def parse_spec(text: str, zones: ZoneSource | None = None) -> Spec:
     Zones come from the installed tz database, or from `zones`.
     """
     data = json.loads(text)
-    catch_up = data["catch_up"]
-    window = catch_up["window_seconds"]
     return Spec(
         timing=timing_from_data(data, zones=zones),
         flex=parse_flex(data.get("flex")),
         preset=data.get("preset"),
-        catch_up=CatchUp(
-            policy=CatchUpPolicy(catch_up["policy"]),
-            grace=timedelta(seconds=catch_up["grace_seconds"]),
-            window=None if window is None else timedelta(seconds=window),
-        ),
+        catch_up=parse_catch_up(data["catch_up"]),
     )
 
 
@@ -263,11 +265,7 @@ def spec_to_data(spec: Spec) -> dict[str, Any]:
         "timezone": timing.timezone,
         "gap": timing.gap and timing.gap.value,
         "fold": timing.fold and timing.fold.value,
-        "catch_up": {
-            "policy": catch_up.policy.value,
-            "grace_seconds": catch_up.grace.total_seconds(),
-            "window_seconds": None if catch_up.window is None else catch_up.window.total_seconds(),
-        },
+        "catch_up": catch_up_to_json(catch_up),
         "flex": flex_to_json(spec.flex),
         # Left out of most specs: whoever plans looks for the word before it reads anything.
         **({} if timing.calendars is None else {"calendars": use_to_json(timing.calendars)}),

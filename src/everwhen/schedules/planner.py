@@ -1,5 +1,8 @@
 """The planner: from locked schedules to written plans, all in the caller's transaction.
 
+A schedule that is found behind is not planned through its past: what is overdue becomes arrears in the transaction that
+moves the watermark past it, and is worked off elsewhere (see `arrears`). So live planning never waits for the past.
+
 Two doors. `plan_due` is the scheduler's: a batch of schedules over all tenants. `settle` is for a change of one
 schedule: it decides, under the revision still in force, what is already due, so that the new revision starts at now.
 """
@@ -15,6 +18,7 @@ import structlog
 from everwhen import failpoints
 from everwhen.core import planning
 from everwhen.core.calendar_use import Book
+from everwhen.core.catchup import Cause
 from everwhen.core.errors import TriggerError
 from everwhen.core.planning import Cursor, Plan
 from everwhen.core.reasons import Reason
@@ -23,8 +27,19 @@ from everwhen.errors import Conflict
 from everwhen.postgres.pool import Connection
 from everwhen.runs.planning import record_plans
 from everwhen.schedules import store
+from everwhen.schedules.arrears.model import NewArrears
+from everwhen.schedules.arrears.service import open_arrears, overdue_arrears, stretch, unfinished_grace
 from everwhen.schedules.binding import books_of
-from everwhen.schedules.model import CursorRow, DueSchedule, ScheduleState, Spec, Stamp, bind_spec, parse_spec
+from everwhen.schedules.model import (
+    CursorRow,
+    DueSchedule,
+    ScheduleState,
+    Spec,
+    Stamp,
+    StoredSpec,
+    bind_spec,
+    parse_spec,
+)
 from everwhen.schedules.rezoning import rezone, version_of
 
 MOST_PUT_OFF: Final = timedelta(hours=1)
@@ -33,9 +48,6 @@ MOST_INSTANTS_A_BATCH: Final = 5_000
 
 UNWRITABLE: Final = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded)
 """What PostgreSQL says of a plan that it cannot hold."""
-
-MOST_PAUSED_INSTANTS: Final = 20_000
-"""The most instants of a pause that one change of the schedule records: two weeks, minute by minute."""
 
 log = structlog.get_logger("everwhen.schedules")
 
@@ -61,13 +73,13 @@ async def plan_due(
     locked = await store.lock_due(conn, horizon=look.horizon, limit=batch)
     failpoints.hit("scheduler.after_claim")
     due = await _rezoned(conn, locked, look)
-    texts = await _specs(conn, due) if due else []
-    tenant_ids = [each.tenant_id for each in due]
-    books = await books_of(conn, zip(tenant_ids, texts, strict=True), zones=zones)
+    stored = await _specs(conn, due) if due else []
+    pairs = list(zip(due, stored, strict=True))
+    books = await books_of(conn, ((each.tenant_id, spec.spec) for each, spec in pairs), zones=zones)
     plans: list[_Made] = []
     instants = 0
-    for schedule, text in zip(due, texts, strict=True):
-        written = text, books.get(schedule.tenant_id) if books else None
+    for schedule, spec in pairs:
+        written = spec, books.get(schedule.tenant_id) if books else None
         made = await _plan_or_put_off(conn, schedule, written, look)
         if made is not None:
             plans.append(made)
@@ -85,28 +97,37 @@ async def plan_due(
 
 
 async def settle(conn: Connection, schedule: CursorRow, *, now: datetime) -> None:
-    """Decide what is due by now under the revision in force; the caller holds the schedule's lock.
+    """Decide what is due by now under the revision in force; the caller holds the schedule's lock and moves its cursor.
 
-    A paused schedule intends nothing: its instants up to now are skipped, mostly as one span, so many more of them fit.
-    One whose stored spec this version cannot read intends nothing that could be told, and can be deleted all the same.
-
-    Raises:
-        Conflict: more instants are undecided than one transaction may decide; the planner is catching up.
+    What is overdue becomes arrears of that revision. So does all that passed in a pause; it is held until the schedule
+    is resumed, which says what becomes of it. One whose stored spec this version cannot read intends nothing that could
+    be told, and can be deleted all the same.
     """
     if not _is_readable(schedule.spec):
         return
     books = await books_of(conn, [(schedule.tenant_id, schedule.spec)])
     spec = bind_spec(parse_spec(schedule.spec), books.get(schedule.tenant_id, {}))
-    cursor, limit = _cursor(schedule, spec), planning.MOST_INSTANTS
+    cursor, revision = _cursor(schedule, spec), schedule.revision
     if schedule.state == ScheduleState.PAUSED:
-        cursor, limit = replace(cursor, skip_until=now, skip_reason=Reason.SCHEDULE_PAUSED), MOST_PAUSED_INSTANTS
-    if cursor.decided_until >= now:
+        held = stretch(cursor, Cause.RESUME, None, revision=revision, until=now, is_held=True)
+        await open_arrears(conn, [held], now=now)
         return
-    plan = planning.plan(cursor, now=now, until=now, policy=spec.catch_up, limit=limit)
-    if plan.more:
-        raise Conflict(_still_catching_up(schedule), code="schedule.catching_up")
-    await record_plans(conn, [(cursor, plan)], now=now, tz_version=version_of(None))
-    await _advance(conn, [(cursor, plan)], version_of(None))
+    overdue = overdue_arrears(cursor, spec, revision=revision, now=now)
+    if overdue is not None:
+        cursor = replace(cursor, decided_until=overdue.until)
+    if cursor.decided_until < now:
+        plan = planning.plan(cursor, now=now, until=now, policy=spec.catch_up)
+        if plan.more and cursor.skip_until is None:
+            rest = unfinished_grace(cursor, revision=revision, until=now)
+            await open_arrears(conn, [overdue, rest], now=now)
+            return
+        if plan.more:
+            raise Conflict(
+                "The schedule is still catching up on what it missed; try again in a while.",
+                code="schedule.catching_up",
+            )
+        await record_plans(conn, [(cursor, plan)], now=now, tz_version=version_of(None))
+    await open_arrears(conn, [overdue], now=now)
 
 
 def _is_readable(spec: str) -> bool:
@@ -115,12 +136,6 @@ def _is_readable(spec: str) -> bool:
     except (TriggerError, LookupError, TypeError, ValueError):
         return False
     return True
-
-
-def _still_catching_up(schedule: CursorRow) -> str:
-    if schedule.state == ScheduleState.PAUSED:
-        return "The pause left more instants behind than one change may record: resume first, which records them."
-    return "The schedule is still catching up on what it missed; try again in a while."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,11 +149,12 @@ class _Look:
 
 
 class _Made(NamedTuple):
-    """A schedule and its plan."""
+    """A schedule, its plan, and what of its past becomes arrears."""
 
     schedule: DueSchedule
     cursor: Cursor
     plan: Plan
+    overdue: NewArrears | None
 
 
 async def _rezoned(conn: Connection, due: Sequence[DueSchedule], look: _Look) -> Sequence[DueSchedule]:
@@ -151,28 +167,30 @@ async def _rezoned(conn: Connection, due: Sequence[DueSchedule], look: _Look) ->
     return [each for each in due if each.tz_version == version]
 
 
-async def _specs(conn: Connection, due: Sequence[DueSchedule]) -> list[str]:
+async def _specs(conn: Connection, due: Sequence[DueSchedule]) -> list[StoredSpec]:
     """Return the schedules' specs, in their order."""
     stored = await store.read_specs(
         conn,
         tenant_ids={schedule.tenant_id for schedule in due},
         uids=[schedule.schedule_uid for schedule in due],
     )
-    texts = {each.uid: each.spec for each in stored}
-    return [texts[schedule.schedule_uid] for schedule in due]
+    specs = {each.uid: each for each in stored}
+    return [specs[schedule.schedule_uid] for schedule in due]
 
 
 async def _plan_or_put_off(
-    conn: Connection, schedule: DueSchedule, written: tuple[str, Book | None], look: _Look
+    conn: Connection, schedule: DueSchedule, written: tuple[StoredSpec, Book | None], look: _Look
 ) -> _Made | None:
     try:
-        text, book = written
-        spec = parse_spec(text, look.zones)
+        stored, book = written
+        spec = parse_spec(stored.spec, look.zones)
         if book:
             spec = bind_spec(spec, book)
         cursor = _cursor(schedule, spec)
-        plan = planning.plan(cursor, now=look.now, until=look.until, policy=spec.catch_up)
-        return _Made(schedule=schedule, cursor=cursor, plan=plan)
+        overdue = overdue_arrears(cursor, spec, revision=stored.revision, now=look.now)
+        live = cursor if overdue is None else replace(cursor, decided_until=overdue.until)
+        plan = planning.plan(live, now=look.now, until=look.until, policy=spec.catch_up)
+        return _Made(schedule=schedule, cursor=cursor, plan=plan, overdue=overdue)
     except Exception as error:  # noqa: BLE001  # one bad schedule never stops the loop: it is put off, and says why
         await _put_off(conn, schedule, error, look)
         return None
@@ -186,6 +204,7 @@ async def _write_or_put_off(conn: Connection, plans: Sequence[_Made], look: _Loo
         async with conn.transaction():
             pairs = [(made.cursor, made.plan) for made in plans]
             runs = await record_plans(conn, pairs, now=look.now, tz_version=version_of(look.zones))
+            await open_arrears(conn, [made.overdue for made in plans], now=look.now)
             await _advance(conn, pairs, version_of(look.zones))
             return runs
     except UNWRITABLE as error:

@@ -1,10 +1,10 @@
 -- name: insert_schedule
 -- The name is free again once its schedule is deleted (the index is partial); zero rows mean that it is taken.
 insert into everwhen.schedules
-  (tenant_id, uid, name, state, revision, task, spec, input, priority, created_at, updated_at)
+  (tenant_id, uid, name, state, state_reason, revision, task, spec, input, priority, created_at, updated_at)
 values
-  (%(tenant_id)s, %(uid)s, %(name)s, 'active', 1, %(task)s, %(spec)s::jsonb, %(input)s::jsonb, %(priority)s, %(now)s,
-   %(now)s)
+  (%(tenant_id)s, %(uid)s, %(name)s, %(state)s, %(state_reason)s, 1, %(task)s, %(spec)s::jsonb, %(input)s::jsonb,
+   %(priority)s, %(now)s, %(now)s)
 on conflict (tenant_id, name) where state <> 'deleted' do nothing
 returning uid;
 
@@ -50,7 +50,7 @@ limit %(limit)s;
 -- NO KEY: the planner holds the watermark while its spans check their key against the schedule; a full lock on the
 -- schedule would make the two wait for each other.
 select s.tenant_id, s.uid, s.name, s.state, s.revision, s.task, s.spec::text as spec, s.input::text as input,
-       s.priority, w.decided_until, w.skip_until, w.skip_reason
+       s.priority, s.updated_at, w.decided_until, w.skip_until, w.skip_reason
 from everwhen.schedules s
 join everwhen.watermarks w on w.tenant_id = s.tenant_id and w.schedule_uid = s.uid
 where s.tenant_id = %(tenant_id)s and s.name = %(name)s and s.state <> 'deleted'
@@ -87,7 +87,7 @@ for no key update skip locked;
 -- name: read_specs
 -- Run after the watermarks are locked, in a statement of its own: joined to the lock, a change that commits between its
 -- snapshot and its lock would pair the new watermark with the old definition.
-select uid, spec::text as spec
+select uid, revision, spec::text as spec
 from everwhen.schedules
 where tenant_id = any(%(tenant_ids)s::uuid[]) and uid = any(%(uids)s::uuid[]);
 

@@ -2,7 +2,8 @@
 
 A change happens in one transaction that holds the schedule's watermark, so the planner is either before it or after it:
 
-1. `planner.settle` decides every instant up to now under the revision that was in force.
+1. `planner.settle` decides every instant up to now under the revision that was in force; what is overdue becomes
+   arrears of that revision.
 2. Runs planned ahead of now are withdrawn: no worker can have seen them, and the new revision decides their instants
    anew.
 3. The new revision, its history row and the watermark (decided until now) are written.
@@ -23,6 +24,7 @@ from psycopg.errors import ForeignKeyViolation
 from everwhen import clock
 from everwhen.calendars.books import load_books, share_book
 from everwhen.calendars.service import set_calendars
+from everwhen.core.catchup import Rule
 from everwhen.core.errors import TriggerError
 from everwhen.core.ids import instant_of
 from everwhen.core.reasons import Reason
@@ -41,6 +43,8 @@ from everwhen.errors import Conflict, InvalidInput, NotFound
 from everwhen.postgres.pool import Connection, Database
 from everwhen.runs import service as runs
 from everwhen.schedules import planner, store
+from everwhen.schedules.arrears import changes as arrears
+from everwhen.schedules.arrears.preview import Preview
 from everwhen.schedules.binding import books_of
 from everwhen.schedules.model import (
     CursorRow,
@@ -71,19 +75,34 @@ class Change:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
-    """What a change did: the specs, when the withdrawn runs were due, and the revision that it made."""
+    """What a change did: the specs, when the withdrawn runs were due, and the revision that it made.
+
+    `past` is what the new trigger has left to catch up on, counted; None: it begins at the present.
+    """
 
     before: Spec
     after: Spec
     withdrawn: Sequence[datetime]
     paused: bool
     revision: int
+    past: Preview | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    """A schedule that was resumed, and what becomes of what the pause left behind."""
+
+    schedule: Schedule
+    left_behind: Preview
 
 
 async def create_schedule(db: Database, *, tenant_id: UUID, draft: ScheduleDraft, change: Change) -> Schedule:
     """Make a schedule that is decided up to now: its first run is the first instant after it.
 
-    Raises Conflict when the name is taken, InvalidInput when there is no such task, TriggerError when it never fires.
+    One that begins in the past has what lies between as arrears. It may begin paused, in the same transaction.
+
+    Raises Conflict when the name is taken, InvalidInput when there is no such task or it begins too long ago or in the
+    future, TriggerError when it never fires.
     """
     async with db.tenant(tenant_id) as conn:
         now, uid = conn.now, clock.new_id(conn.now)
@@ -92,29 +111,40 @@ async def create_schedule(db: Database, *, tenant_id: UUID, draft: ScheduleDraft
         spec = bind_spec(own, await share_book(conn, tenant_id=tenant_id, names=names))
         refuse_never(spec)
         refuse_dense_rolls(spec.timing, after=now)
-        try:
-            made = await store.insert_schedule(
-                conn,
-                tenant_id=tenant_id,
-                uid=uid,
-                name=draft.name,
-                task=draft.task,
-                spec=spec_to_json(own),
-                input=json.dumps(draft.input),
-                priority=draft.priority,
-                now=now,
-            )
-        except ForeignKeyViolation as error:
-            raise _unknown_task(draft.task) from error
-        if made is None:
-            raise Conflict(f"A schedule named {draft.name} exists already.", code="schedule.exists")
+        since = arrears.beginning(spec, draft.since, now=now)
+        await _insert(conn, tenant_id, uid, draft=draft, spec=own)
         await set_calendars(conn, tenant_id=tenant_id, schedule_uid=uid, names=names)
-        next_at = next_look(spec.timing, now)
+        next_at = next_look(spec.timing, now) if draft.paused is None else None
         await store.insert_watermark(
             conn, tenant_id=tenant_id, uid=uid, decided_until=now, next_at=next_at, tz_version=tz_version()
         )
         await _record(conn, tenant_id, uid, action=RevisionAction.CREATED, change=change)
+        if since is not None:
+            await arrears.begin_in_the_past(
+                conn, tenant_id=tenant_id, uid=uid, spec=spec, since=since, is_paused=draft.paused is not None
+            )
         return await _read(conn, tenant_id, draft.name)
+
+
+async def _insert(conn: Connection, tenant_id: UUID, uid: UUID, *, draft: ScheduleDraft, spec: Spec) -> None:
+    try:
+        made = await store.insert_schedule(
+            conn,
+            tenant_id=tenant_id,
+            uid=uid,
+            name=draft.name,
+            task=draft.task,
+            spec=spec_to_json(spec),
+            input=json.dumps(draft.input),
+            priority=draft.priority,
+            state=ScheduleState.ACTIVE if draft.paused is None else ScheduleState.PAUSED,
+            state_reason=draft.paused,
+            now=conn.now,
+        )
+    except ForeignKeyViolation as error:
+        raise _unknown_task(draft.task) from error
+    if made is None:
+        raise Conflict(f"A schedule named {draft.name} exists already.", code="schedule.exists")
 
 
 async def get_schedule(db: Database, *, tenant_id: UUID, name: str) -> Schedule:
@@ -179,12 +209,14 @@ async def change_schedule(
     await _replace(conn, cursor, after)
     await _decide_from_now(conn, cursor, None if _is_paused(cursor) else spec)
     await _record(conn, tenant_id, cursor.uid, action=RevisionAction.UPDATED, change=change)
+    past = None if _is_paused(cursor) else await arrears.edit_past(conn, cursor, in_force, spec)
     return Changed(
         before=in_force,
         after=spec,
         withdrawn=sorted(instant_of(run_id) for run_id in ahead.get(cursor.uid, ())),
         paused=_is_paused(cursor),
         revision=cursor.revision + 1,
+        past=past,
     )
 
 
@@ -194,16 +226,19 @@ async def pause_schedule(db: Database, *, tenant_id: UUID, name: str, change: Ch
         cursor = await _settled(conn, tenant_id, name, Reason.SCHEDULE_PAUSED)
         if _is_paused(cursor):
             raise Conflict("The schedule is paused already.", code="schedule.paused")
+        await arrears.hold_past(conn, cursor)
         await _set_state(conn, cursor, ScheduleState.PAUSED, change.reason)
         await _decide_from_now(conn, cursor, None)
         await _record(conn, tenant_id, cursor.uid, action=RevisionAction.PAUSED, change=change)
         return await _read(conn, tenant_id, name)
 
 
-async def resume_schedule(db: Database, *, tenant_id: UUID, name: str, change: Change) -> Schedule:
-    """Plan again from now on; raise NotFound, and Conflict when it is not paused.
+async def resume_schedule(
+    db: Database, *, tenant_id: UUID, name: str, change: Change, rule: Rule | None = None
+) -> Resumed:
+    """Plan again from now on, and say what becomes of what the pause left behind.
 
-    The watermark stays where the pause left it, and the planner records the instants in between as skipped.
+    It goes by the schedule's catch-up, or by `rule` this once. Raise NotFound, and Conflict when it is not paused.
     """
     async with db.tenant(tenant_id) as conn:
         cursor = await _locked(conn, tenant_id, name)
@@ -212,24 +247,17 @@ async def resume_schedule(db: Database, *, tenant_id: UUID, name: str, change: C
         spec = _spec_of(cursor)
         spec = bind_spec(spec, await share_book(conn, tenant_id=tenant_id, names=calendar_names(spec.timing)))
         await _set_state(conn, cursor, ScheduleState.ACTIVE, None)
-        await store.move_watermark(
-            conn,
-            tenant_id=tenant_id,
-            uid=cursor.uid,
-            decided_until=cursor.decided_until,
-            next_at=next_look(spec.timing, cursor.decided_until),
-            skip_until=conn.now,
-            skip_reason=Reason.SCHEDULE_PAUSED,
-            tz_version=tz_version(),
-        )
+        await _decide_from_now(conn, cursor, spec)
         await _record(conn, tenant_id, cursor.uid, action=RevisionAction.RESUMED, change=change)
-        return await _read(conn, tenant_id, name)
+        left_behind = await arrears.resume_past(conn, cursor, spec, rule=rule or spec.catch_up.on_resume)
+        return Resumed(schedule=await _read(conn, tenant_id, name), left_behind=left_behind)
 
 
 async def delete_schedule(db: Database, *, tenant_id: UUID, name: str, change: Change) -> None:
     """End a schedule for good; its history stays, its name is free. Raise NotFound."""
     async with db.tenant(tenant_id) as conn:
         cursor = await _settled(conn, tenant_id, name, Reason.SCHEDULE_DELETED)
+        await arrears.drop_past(conn, cursor)
         await set_calendars(conn, tenant_id=tenant_id, schedule_uid=cursor.uid, names=())
         await _set_state(conn, cursor, ScheduleState.DELETED, change.reason)
         await _decide_from_now(conn, cursor, None)

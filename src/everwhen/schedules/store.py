@@ -36,6 +36,8 @@ async def insert_schedule(
     spec: str,
     input: str,  # noqa: A002  # the column's name
     priority: int | None,
+    state: str,
+    state_reason: str | None,
     now: datetime,
 ) -> UUID | None:
     """Return None when the name is taken. `spec` and `input` are JSON text."""
@@ -47,6 +49,8 @@ async def insert_schedule(
         "spec": spec,
         "input": input,
         "priority": priority,
+        "state": state,
+        "state_reason": state_reason,
         "now": now,
     }
     return await fetch_optional(conn, _SQL["insert_schedule"], params, UUID)

@@ -1,7 +1,6 @@
 """What schedules look like on the wire, in both directions."""
 
 import dataclasses
-from datetime import timedelta
 from typing import Annotated, Any, Final, Literal, NamedTuple
 from uuid import UUID
 
@@ -10,7 +9,6 @@ from pydantic import BaseModel, Field, JsonValue, Strict
 from everwhen.core.calendar_use import MOST_CALENDARS, CalendarUse, parse_use
 from everwhen.core.calendars import Roll
 from everwhen.core.flex import Flex, FlexMode, parse_flex
-from everwhen.core.planning import CatchUp, CatchUpPolicy
 from everwhen.core.presets import apply_preset
 from everwhen.core.triggers import (
     Timing,
@@ -24,9 +22,10 @@ from everwhen.core.triggers import (
     trigger_to_json,
 )
 from everwhen.core.zones import FoldPolicy, GapPolicy
-from everwhen.http.fields import Name, Payload, Priority, Seconds, Sentence, Utc, Wire
+from everwhen.http.fields import Instant, Name, Payload, Priority, Sentence, Utc, Wire
 from everwhen.http.reasons import ReasonCode, ReasonSentence
 from everwhen.schedules.model import RevisionAction, ScheduleState, Spec
+from everwhen.schedules.wire_catchup import CatchUpFields, CatchUpPreviewOut, catch_up_of
 from everwhen.schedules.wire_triggers import AtTrigger, Text, TriggerIn
 
 Gap = Annotated[GapPolicy | None, Field(description="For a local time that does not exist; null: by the trigger.")]
@@ -39,14 +38,6 @@ Fold = Annotated[FoldPolicy | None, Field(description="For a local time that occ
 
 UNSAVED_SEED: Final = "preview"
 """What `H` is drawn from while there is no schedule, and so no uid, yet."""
-
-
-class CatchUpFields(Wire):
-    """What becomes of instants that passed while nobody looked."""
-
-    policy: CatchUpPolicy = CatchUpPolicy.COALESCE
-    grace_seconds: Seconds = Field(default=60.0, description="An instant late by no more than this runs in any case.")
-    window_seconds: Seconds | None = Field(default=None, description="An instant late by more than this never runs.")
 
 
 class FlexIn(Wire):
@@ -86,6 +77,7 @@ class PreviewIn(TimingIn):
         default=None, description="Accepted, so that a schedule's own body can be sent."
     )
     flex: FlexIn | None = None
+    since: Instant | None = Field(default=None, description="Where it would begin, in the past; null: as it says.")
 
 
 class ScheduleIn(TimingIn):
@@ -97,6 +89,11 @@ class ScheduleIn(TimingIn):
     flex: FlexIn | None = None
     input: Payload = Field(default_factory=dict)
     priority: Priority | None = Field(default=None, description="Null: the task's.")
+    since: Instant | None = Field(
+        default=None,
+        description="Where it begins, in the past, by `catch_up.on_creation` (else `catch_up` itself); null: now.",
+    )
+    paused: Sentence | None = Field(default=None, description="Why it begins paused; null: it begins active.")
 
 
 class ScheduleChange(Wire):
@@ -125,12 +122,6 @@ class PauseIn(Wire):
     reason: Sentence
 
 
-class ReasonIn(Wire):
-    """Why something is done."""
-
-    reason: Sentence | None = None
-
-
 class ScheduleOut(BaseModel):
     """A schedule. `next_at` is its next fire; null while it has none."""
 
@@ -156,6 +147,20 @@ class ScheduleOut(BaseModel):
     updated_at: Utc
 
 
+class ResumedOut(ScheduleOut):
+    """A schedule that was resumed, and what becomes of what the pause left behind."""
+
+    left_behind: CatchUpPreviewOut
+
+
+class FieldChange(BaseModel):
+    """A field that a change gave another value; nested ones are named like `catch_up.policy`."""
+
+    field: str
+    before: JsonValue
+    after: JsonValue
+
+
 class RevisionOut(BaseModel):
     """What a schedule became by one change."""
 
@@ -169,6 +174,7 @@ class RevisionOut(BaseModel):
     reason: str | None
     changed_at: Utc
     tz_version: str | None = Field(description="The release of the tz database that it was made with.")
+    changes: list[FieldChange] = Field(description="What differs from the revision before.")
 
 
 class FireOut(BaseModel):
@@ -215,6 +221,9 @@ class PreviewOut(BaseModel):
     fold: FoldPolicy
     items: list[FireOut]
     exhausted: bool
+    past: CatchUpPreviewOut | None = Field(
+        default=None, description="What it would have to catch up on if it were created; null: it would begin now."
+    )
 
 
 class _Rule(NamedTuple):
@@ -245,16 +254,6 @@ def seeded(timing: Timing) -> Timing:
 def calendars_of(fields: CalendarsIn | None) -> CalendarUse | None:
     """Return the use of calendars; raise TriggerError."""
     return None if fields is None else parse_use(fields.model_dump(mode="json"))
-
-
-def catch_up_of(fields: CatchUpFields) -> CatchUp:
-    """Return the catch-up policy."""
-    window = fields.window_seconds
-    return CatchUp(
-        policy=fields.policy,
-        grace=timedelta(seconds=fields.grace_seconds),
-        window=None if window is None else timedelta(seconds=window),
-    )
 
 
 def flex_of(fields: FlexIn | None) -> Flex | None:

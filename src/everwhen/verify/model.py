@@ -59,7 +59,8 @@ class Answers:
     """What one schedule was, and what became of its instants, as one snapshot shows it.
 
     `since` is when it began, or when a calendar of it last changed; `is_settled` is false while such a change is being
-    followed. The lists of runs, of spans and of revisions are columns.
+    followed. The lists of runs, of spans and of revisions are columns, and so are those of stretches apart: what is
+    still being caught up on, and what a revision intends from before it was made.
     """
 
     since: datetime
@@ -74,6 +75,8 @@ class Answers:
     span_counts: list[int]
     revision_ats: list[datetime]
     revision_specs: list[str]
+    apart_afters: list[datetime]
+    apart_untils: list[datetime]
 
 
 LIVENESS: Final = timedelta(minutes=5)

@@ -5,8 +5,8 @@ span, and nothing else was planned. A revision is in force from its change (excl
 because a change first decides what is due by then.
 
 What cannot be told is not judged, rather than guessed: instants that another release of the tz database decided, the
-three hours after a calendar changed, a revision that used calendars and is not the present one, and a spec that this
-version cannot read. Nothing here reads a database.
+three hours after a calendar changed, arrears that are not worked off yet, a revision that used calendars and is not the
+present one, and a spec that this version cannot read. Nothing here reads a database.
 """
 
 from bisect import bisect_right
@@ -110,14 +110,18 @@ def _compare_stretch(answers: Answers, stretch: _Stretch, intended: Sequence[dat
         return
     wanted = {at for at in intended if stretch.after < at <= stretch.until}
     planned = set(answers.run_nominals)
-    found.missing += sorted(at for at in wanted - planned if not _is_spanned(answers, at))
+    found.missing += sorted(
+        at for at in wanted - planned if not _is_spanned(answers, at) and not _is_apart(answers, at)
+    )
     # What a calendar has rolled back to before its instant may have been due under the revision before.
     pairs = zip(answers.run_nominals, answers.run_dues, strict=True)
     found.unintended += (
-        at for at, due in pairs if stretch.after < at <= stretch.until and at <= due and at not in wanted
+        at
+        for at, due in pairs
+        if stretch.after < at <= stretch.until and at <= due and at not in wanted and not _is_apart(answers, at)
     )
     for first, last, count in zip(answers.span_firsts, answers.span_lasts, answers.span_counts, strict=True):
-        if stretch.after < first and last <= stretch.until:
+        if stretch.after < first and last <= stretch.until and not _is_apart(answers, last):
             within = sum(first <= at <= last for at in wanted)
             found.miscounted += [(first, count, within)] if within != count else []
 
@@ -125,3 +129,8 @@ def _compare_stretch(answers: Answers, stretch: _Stretch, intended: Sequence[dat
 def _is_spanned(answers: Answers, at: datetime) -> bool:
     index = bisect_right(answers.span_firsts, at) - 1
     return index >= 0 and at <= answers.span_lasts[index]
+
+
+def _is_apart(answers: Answers, at: datetime) -> bool:
+    pairs = zip(answers.apart_afters, answers.apart_untils, strict=True)
+    return any(after < at <= until for after, until in pairs)

@@ -89,6 +89,24 @@ PROMISES: Final = (
     ),
     Promise("runs_of_a_pause", ("I6",), "No instant of a pause was planned to run.", _plain(store.runs_of_a_pause)),
     Promise(
+        "catch_up_that_does_not_add_up",
+        ("I7",),
+        "What was missed is what has become of it: runs, verdicts and spans are as many as were counted.",
+        _plain(store.catch_up_that_does_not_add_up),
+    ),
+    Promise(
+        "catch_up_beyond_its_rule",
+        ("I7",),
+        "Of what was missed no more runs than its rule says, and what was coalesced has a run that stands for it.",
+        _plain(store.catch_up_beyond_its_rule),
+    ),
+    Promise(
+        "arrears_that_overlap",
+        ("I2", "I5"),
+        "An instant belongs to one stretch of arrears, behind the watermark.",
+        _plain(store.arrears_that_overlap),
+    ),
+    Promise(
         "attempts_that_history_does_not_tell",
         ("I9", "I31"),
         "An attempt is closed in one transaction with its event.",

@@ -265,7 +265,7 @@ from (
 join everwhen.runs r on r.tenant_id = p.tenant_id and r.schedule_uid = p.uid and r.source = 'schedule'
 left join everwhen.run_ends e on e.tenant_id = r.tenant_id and e.run_id = r.run_id
 where r.nominal_at > p.changed_at and r.due_at > p.changed_at and (p.next_at is null or r.nominal_at <= p.next_at)
-  and (p.next_revision is null or r.schedule_revision < p.next_revision)
+  and (p.next_revision is null or (r.schedule_revision < p.next_revision and r.planned_at < p.next_at))
   and coalesce(e.state, '') not in ('skipped', 'missed', 'coalesced')
 limit %(limit)s;
 
@@ -342,6 +342,56 @@ join everwhen.watermarks w on w.tenant_id = r.tenant_id and w.schedule_uid = r.s
 where r.source = 'schedule' and least(r.nominal_at, r.due_at) > w.decided_until
 limit %(limit)s;
 
+-- name: catch_up_that_does_not_add_up
+-- What was missed is what has become of it: the runs and verdicts of a stretch, and the spans, written or still open, are
+-- as many as its arrears have counted.
+select a.tenant_id, a.schedule_uid::text as subject,
+       format('%%s counted in (%%s, %%s], %%s recorded', a.runs + a.coalesced + a.skipped + a.missed, a.since, a.until,
+              r.n + s.n + coalesce((a.open_span ->> 'instants')::bigint, 0)) as detail
+from everwhen.arrears a
+cross join lateral (
+  select count(*) as n from everwhen.runs r
+  where r.tenant_id = a.tenant_id and r.schedule_uid = a.schedule_uid and r.source = 'schedule'
+    and r.nominal_at > a.since and r.nominal_at <= a.until) r
+cross join lateral (
+  select coalesce(sum(s.instants), 0) as n from everwhen.spans s
+  where s.tenant_id = a.tenant_id and s.schedule_uid = a.schedule_uid and s.first_at > a.since and s.first_at <= a.until) s
+where r.n + s.n + coalesce((a.open_span ->> 'instants')::bigint, 0) <> a.runs + a.coalesced + a.skipped + a.missed
+limit %(limit)s;
+
+-- name: catch_up_beyond_its_rule
+-- Of what was missed no more runs than the rule says: none, one, or a maximum; and where instants were coalesced, one that
+-- stands for them.
+select a.tenant_id, a.schedule_uid::text as subject,
+       format('%%s run in (%%s, %%s] by the rule %%s, %%s coalesced', r.n, a.since, a.until, a.rule, a.coalesced) as detail
+from everwhen.arrears a
+cross join lateral (
+  select count(*) as n, count(r.stands_for) as stands
+  from everwhen.runs r
+  join everwhen.events e on e.tenant_id = r.tenant_id and e.run_id = r.run_id and e.kind = 'planned'
+  where r.tenant_id = a.tenant_id and r.schedule_uid = a.schedule_uid and r.source = 'schedule'
+    and r.nominal_at > a.since and r.nominal_at <= a.until and (e.detail ->> 'arrears')::bigint = a.arrears_id) r
+where (a.rule ->> 'policy' = 'replay' and r.n > (a.rule ->> 'max_runs')::bigint)
+   or (a.rule ->> 'policy' = 'coalesce' and r.n > 1)
+   or (a.rule ->> 'policy' = 'coalesce' and a.finished_at is not null and r.stands = 0 and exists (
+         select from everwhen.spans s
+         where s.tenant_id = a.tenant_id and s.schedule_uid = a.schedule_uid and s.first_at > a.since
+           and s.first_at <= a.until and s.reason = 'catchup.coalesced'))
+limit %(limit)s;
+
+-- name: arrears_that_overlap
+-- An instant belongs to the arrears of one cause, once, and lies behind the watermark.
+select a.tenant_id, a.schedule_uid::text as subject,
+       case when o.arrears_id is null then format('reach to %%s, the schedule is decided until %%s', a.until, w.decided_until)
+            else format('(%%s, %%s] and (%%s, %%s]', a.since, a.until, o.since, o.until) end as detail
+from everwhen.arrears a
+join everwhen.watermarks w on w.tenant_id = a.tenant_id and w.schedule_uid = a.schedule_uid
+left join everwhen.arrears o
+  on o.tenant_id = a.tenant_id and o.schedule_uid = a.schedule_uid and o.arrears_id > a.arrears_id
+ and o.since < a.until and a.since < o.until
+where o.arrears_id is not null or a.until > w.decided_until
+limit %(limit)s;
+
 -- name: newest_instant
 -- When the data were last written, as far as the history tells: what stands for now in a copy.
 select greatest((select max(at) from everwhen.events), (select max(recorded_at) from everwhen.spans),
@@ -361,7 +411,8 @@ select greatest(s.created_at, calendar.changed_at + interval '3 hours') as since
        calendar.is_settled,
        coalesce(r.nominals, '{}') as run_nominals, coalesce(r.dues, '{}') as run_dues, coalesce(r.releases, '{}') as run_releases,
        coalesce(p.firsts, '{}') as span_firsts, coalesce(p.lasts, '{}') as span_lasts, coalesce(p.counts, '{}') as span_counts,
-       coalesce(v.ats, '{}') as revision_ats, coalesce(v.specs, '{}') as revision_specs
+       coalesce(v.ats, '{}') as revision_ats, coalesce(v.specs, '{}') as revision_specs,
+       coalesce(a.afters, '{}') as apart_afters, coalesce(a.untils, '{}') as apart_untils
 from everwhen.schedules s
 join everwhen.watermarks w on w.tenant_id = s.tenant_id and w.schedule_uid = s.uid
 cross join lateral (
@@ -387,6 +438,10 @@ cross join lateral (
   select array_agg(v.changed_at order by v.revision) as ats, array_agg(v.spec::text order by v.revision) as specs
   from everwhen.schedule_revisions v
   where v.tenant_id = s.tenant_id and v.uid = s.uid) v
+cross join lateral (
+  select array_agg(a.since order by a.since) as afters, array_agg(a.until order by a.since) as untils
+  from everwhen.arrears a
+  where a.tenant_id = s.tenant_id and a.schedule_uid = s.uid and (a.finished_at is null or a.cause = 'edit')) a
 where s.tenant_id = %(tenant_id)s and s.uid = %(uid)s;
 
 -- name: redrives_without_a_dead_origin

@@ -197,3 +197,18 @@ async def letters_that_miscount(conn: Conn, *, limit: int) -> list[Violation]:
 async def operations_that_miscount(conn: Conn, *, limit: int) -> list[Violation]:
     """Return operations whose counters, items and runs differ."""
     return await _broken(conn, "operations_that_miscount", limit)
+
+
+async def catch_up_that_does_not_add_up(conn: Conn, *, limit: int) -> list[Violation]:
+    """Return arrears that have counted other than what is recorded."""
+    return await _broken(conn, "catch_up_that_does_not_add_up", limit)
+
+
+async def catch_up_beyond_its_rule(conn: Conn, *, limit: int) -> list[Violation]:
+    """Return arrears of which more runs than their rule says, or that were coalesced for nobody."""
+    return await _broken(conn, "catch_up_beyond_its_rule", limit)
+
+
+async def arrears_that_overlap(conn: Conn, *, limit: int) -> list[Violation]:
+    """Return arrears that share a stretch with others, or reach beyond their watermark."""
+    return await _broken(conn, "arrears_that_overlap", limit)

@@ -10,7 +10,7 @@ import msgspec
 from everwhen.worker._clock import monotonic
 from everwhen.worker.errors import AttemptTimedOut, CancelRequested, LeaseLost
 from everwhen.worker.leases import NEVER, Lease
-from everwhen.worker.protocol import ClaimedRun
+from everwhen.worker.protocol import ClaimedRun, StandsFor
 
 _FAKE_ID = UUID("00000000-0000-8000-8000-000000000001")
 _FAKE_INSTANT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -45,6 +45,7 @@ class FakeFields(TypedDict, total=False):
     claimed_at: datetime
     deadline_at: datetime | None
     total_deadline_at: datetime | None
+    stands_for: StandsFor
     lease_token: str
     cancel_requested: bool
     lease_lost: bool
@@ -140,6 +141,12 @@ class Context:
     def total_deadline_at(self) -> datetime | None:
         """The instant by which the run has to have ended, over all its attempts; None without one."""
         return self._lease.run.total_deadline_at
+
+    @property
+    def stands_for(self) -> StandsFor | None:
+        """The missed instants that this run stands for, when it caught up on several; None: for its own only."""
+        found = self._lease.run.stands_for
+        return None if found is msgspec.UNSET else found
 
     @property
     def lease_token(self) -> str:

@@ -26,6 +26,15 @@ class ClaimRequest(msgspec.Struct, kw_only=True, frozen=True):
     lease_seconds: float
 
 
+class StandsFor(msgspec.Struct, kw_only=True, frozen=True):
+    """The missed instants that one run stands for, its own among them: all of them counted, the oldest listed."""
+
+    count: int
+    first: datetime
+    last: datetime
+    instants: list[datetime]
+
+
 class ClaimedRun(msgspec.Struct, kw_only=True, frozen=True):
     """A run under a lease of this worker."""
 
@@ -45,6 +54,7 @@ class ClaimedRun(msgspec.Struct, kw_only=True, frozen=True):
     schedule: str | None = None
     priority: int = 0
     input: Any = None
+    stands_for: StandsFor | msgspec.UnsetType = msgspec.UNSET
 
 
 class ClaimResponse(msgspec.Struct, kw_only=True, frozen=True):
