@@ -108,6 +108,14 @@ def test_a_node_that_takes_longer_than_usual_ends_now_at_the_earliest():
     assert found.ends_at == at(33)
 
 
+def test_an_impatient_node_starts_with_the_first_of_its_needs():
+    nodes = [Node(id="quick"), Node(id="slow"), Node(id="n", needs=("slow", "quick"), rule=TriggerRule.ONE_SUCCESS)]
+    found = predict(make_workflow(nodes), {}, PAST | {"n": usually(20)}, now=START, start=START)
+
+    assert (found.nodes["n"].starts_at, found.nodes["n"].after) == (at(1), "quick")
+    assert found.critical == ("quick", "n")
+
+
 def test_a_node_without_a_past_is_named():
     found = predict(LINE, {"quick": Present(state=WELL, since=START, ended_at=at(1))}, {}, now=at(1), start=START)
 

@@ -162,6 +162,12 @@ def test_a_cancel_stops_a_node_that_retries(cancel_at, attempts):
     assert found["nodes"]["a"] == {"state": "cancelled", "attempts": attempts, "start": 0, "end": cancel_at}
 
 
+def test_a_cancel_prevents_an_attempt_that_would_take_no_time():
+    found = asked(graph(node("a", outcome="failed", max_attempts=2, retry_delay=1, duration=0), cancel_at=1))
+
+    assert found["nodes"]["a"] == {"state": "cancelled", "attempts": 1, "start": 0, "end": 1}
+
+
 def test_what_was_decided_by_ends_at_the_instant_of_the_cancel_stays_decided():
     found = states(graph(node("a", outcome="failed"), node("b", "a"), node("c", "a", rule="all_done"), cancel_at=1))
 
@@ -181,6 +187,12 @@ def test_failing_fast_releases_nothing_more_and_awaits_what_runs():
     }
     assert found["nodes"]["clean"]["start"] == 3
     assert found["run"] == found["run_leaf"] == "failed"
+
+
+def test_failing_fast_releases_nothing_at_the_instant_of_the_failure_either():
+    nodes = [node("a", outcome="failed"), node("b"), node("c", "b")]
+
+    assert states(graph(*nodes, fail_fast=True)) == {"a": "failed", "b": "success", "c": "cancelled"}
 
 
 def test_finally_nodes_run_after_everything_also_after_a_cancel():

@@ -34,7 +34,7 @@ def answer(text: bytes) -> dict[str, Any]:
         scripted = parse_scripted(decoded(text))
     except WorkflowError as error:
         return error_to_json(*error.faults)
-    found = simulate(scripted.workflow, scripted.scripts, cancel_at=scripted.cancel_at)
+    found = simulate(scripted.workflow, scripted.scripts, cancel_at=scripted.cancel_at, given=scripted.given)
     return simulation_to_json(found)
 
 

@@ -135,11 +135,18 @@ class _Play:
         ended: list[NodeEnd] = []
         while self.ahead and self.ahead[0][0] == at:
             node = self.workflow.nodes[heapq.heappop(self.ahead)[1]].id
-            if node not in self.played:
+            if node not in self.played and not self._is_prevented(node, at=at):
                 end = self._end_of(node)
                 self._close(node, end.state, at=at, attempts=self._script(node).attempts)
                 ended.append(end)
         self._take(advance(self.workflow, self.states, ended, standing=self.standing), at=at)
+
+    def _is_prevented(self, node: str, *, at: Time) -> bool:
+        """Whether the attempt that would end a node now, without taking time, would begin at the very cancel."""
+        if at != self.cancel_at or self.workflow.graph.nodes[node].is_finally:
+            return False
+        script = self._script(node)
+        return script.attempts_within(at - self.started[node]) < script.attempts
 
     def _end_of(self, node: str) -> NodeEnd:
         script = self._script(node)
