@@ -41,13 +41,17 @@ from everwhen.http.auth import Authenticator
 from everwhen.http.plane import ControlPlane
 from everwhen.operations import api as operations_api
 from everwhen.operations.operator import Operator
+from everwhen.overlap import service as overlap
+from everwhen.overlap.gatekeeper import Gatekeeper
+from everwhen.pauses import api as pauses_api
+from everwhen.pauses.attendant import Attendant
 from everwhen.postgres.migrate import assert_compatible
 from everwhen.postgres.pool import Connection, Database, PoolLimits
 from everwhen.postgres.wakeups import Wakeups, notify, queue_topic
 from everwhen.roles import Loop, Role
 from everwhen.runs import api as runs_api
 from everwhen.runs.ends import OnEnded, follow_with
-from everwhen.schedules import ahead_api, catchup_api, tz_api
+from everwhen.schedules import ahead_api, catchup_api, streaks, tz_api
 from everwhen.schedules import api as schedules_api
 from everwhen.schedules.scheduler import Scheduler
 from everwhen.tasks import api as tasks_api
@@ -71,6 +75,7 @@ FEATURES: Final = (
     runs_api,
     dead_letters_api,
     operations_api,
+    pauses_api,
     explaining_api,
 )
 """The control API: each feature's module with its router."""
@@ -101,7 +106,7 @@ async def open_services(settings: Settings, conninfo: str) -> AsyncGenerator[Ser
         async with database.system() as conn:
             await assert_compatible(conn)
         wakeups = Wakeups(conninfo)
-        on_ended = follow_with()
+        on_ended = followers()
         dispatch = Dispatch(database, jitter=clock.jitter, on_ended=on_ended)
         yield Services(
             settings=settings,
@@ -111,6 +116,12 @@ async def open_services(settings: Settings, conninfo: str) -> AsyncGenerator[Ser
             lines=Lines(dispatch, wakeups),
             on_ended=on_ended,
         )
+
+
+def followers() -> OnEnded:
+    """Join what follows the end of a run. A gate that lets the next run in may turn others away: these ends go on."""
+    others = follow_with(streaks.follow)
+    return follow_with(overlap.follow(then=others), others)
 
 
 def make_app(services: Services) -> FastAPI:
@@ -151,6 +162,10 @@ def make_role(name: RoleName, services: Services) -> Role:
                 ahead=timedelta(seconds=settings.plan_ahead_seconds),
                 batch=settings.scheduler_batch,
             )
+        case "gatekeeper":
+            return Gatekeeper(database=services.database, on_ended=services.on_ended)
+        case "attendant":
+            return Attendant(database=services.database)
         case "reaper":
             return Reaper(
                 database=services.database,

@@ -32,8 +32,16 @@ OTHER_VARIABLES: Final = frozenset({
     "EVERWHEN_URL",
 })  # fmt: skip
 
-RoleName = Literal["api", "scheduler", "reaper", "observer", "operator"]
-ALL_ROLES: Final[tuple[RoleName, ...]] = ("api", "scheduler", "reaper", "observer", "operator")
+RoleName = Literal["api", "scheduler", "gatekeeper", "attendant", "reaper", "observer", "operator"]
+ALL_ROLES: Final[tuple[RoleName, ...]] = (
+    "api",
+    "scheduler",
+    "gatekeeper",
+    "attendant",
+    "reaper",
+    "observer",
+    "operator",
+)
 
 
 class Settings(BaseSettings):

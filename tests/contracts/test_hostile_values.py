@@ -36,8 +36,9 @@ SCHEDULE = {
     "calendars": None,
     "catch_up": {"policy": "coalesce", "grace_seconds": 60, "window_seconds": None, "on_creation": None},
     "flex": {"mode": "smooth", "window_seconds": 600, "offset_seconds": None},
+    "overlap": {"policy": "buffer_all", "max_running": 2, "max_buffered": 5, "on_failure": "continue"},
 }
-DEFINITION = {**SCHEDULE, "task": "report", "input": {}, "priority": None}
+DEFINITION = {**SCHEDULE, "pause_after_failures": 3, "task": "report", "input": {}, "priority": None}
 CALENDAR = {
     "definition": {"week": {"mon": "open"}, "days": [{"date": "2027-12-25", "hours": "closed", "label": "x"}]},
     "effective_from": "2027-01-01",
@@ -77,11 +78,16 @@ BODIES = {
     "create_schedule": {"name": "nightly", **DEFINITION, "since": None, "paused": "why"},
     "update_schedule": {**DEFINITION, "reason": "why"},
     "preview_timing": {**SCHEDULE, "count": 1, "since": "2026-11-01T00:00:00Z"},
-    "pause_schedule": {"reason": "why"},
+    "pause_schedule": {"reason": "why", "until": "2027-01-01T00:00:00Z"},
     "review_tz": {"archive": "UEsFBgAAAAAAAAAAAAAAAAAAAAAAAA==", "days": 30, "after": None},
     "resume_schedule": {"reason": "why", "catch_up": RULE},
     "preview_catch_up": {"cause": "creation", "since": "2026-11-01T00:00:00Z", "catch_up": RULE},
-    "request_run": {"task": "report", "input": {}, "priority": None, "at": None},
+    "request_run": {"task": "report", "input": {}, "priority": None, "at": None, "overlap": "respect"},
+    "release_schedule": {"reason": "why"},
+    "pause_queue": {"reason": "why", "until": "2027-01-01T00:00:00Z"},
+    "resume_queue": {"reason": "why"},
+    "pause_tenant": {"reason": "why", "until": None},
+    "resume_tenant": {"reason": "why"},
     "cancel_run": {"reason": "why"},
     "redrive_run": {"reason": "why", "again": True, "input": {}, "priority": None},
     "dismiss_run": {"reason": "why"},
@@ -129,6 +135,7 @@ async def furnished(database):
         "year": "2027",
         "fingerprint": "none",
         "operation": str(operation.id),
+        "queue": "default",
     }
 
 

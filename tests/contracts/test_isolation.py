@@ -22,6 +22,8 @@ from everwhen.core.lifecycle import RunState
 from everwhen.dead_letters import store as dead_letters_store
 from everwhen.explaining import store as explaining_store
 from everwhen.operations import store as operations_store
+from everwhen.overlap import store as overlap_store
+from everwhen.pauses import store as pauses_store
 from everwhen.postgres.pool import Database, PoolLimits
 from everwhen.runs import store as runs_store
 from everwhen.runs.listing import store as listing_store
@@ -43,6 +45,8 @@ STORES = (
     listing_store,
     dead_letters_store,
     operations_store,
+    overlap_store,
+    pauses_store,
 )
 CANARY = "linnet"  # no word of the API
 KEYS = map(str, count())
@@ -83,6 +87,13 @@ BODIES = {
     "resume_schedule": {},
     "list_catch_ups": None,
     "preview_catch_up": {},
+    "release_schedule": {},
+    "pause_queue": {"reason": "why"},
+    "pause_tenant": {"reason": "why"},
+    "list_pauses": None,
+    "list_pause_changes": None,
+    "resume_queue": {},
+    "resume_tenant": {},
     "request_run": {"task": "{}"},
     "cancel_run": {},
     "list_dead_letters": None,
@@ -107,6 +118,7 @@ NAMELESS = {
     "get_tenant", "list_tasks", "list_schedules", "preview_timing", "list_runs", "create_task", "forecast_tenant",
     "draw_forecast", "smooth_schedules", "get_tz", "review_tz",
     "list_dead_letters", "list_dead_runs", "dismiss_dead_letters", "create_operation", "list_operations",
+    "pause_tenant", "resume_tenant", "list_pauses", "list_pause_changes",
 }  # fmt: skip
 # These are about no tenant at all.
 PLATFORM = {"create_tenant", "list_tenants", "forecast_all", "list_reasons", "live", "ready"}
@@ -123,6 +135,7 @@ class Things:
     calendar: str
     dead: str
     operation: str
+    queue: str
 
 
 NOBODY = Things(
@@ -133,13 +146,14 @@ NOBODY = Things(
     calendar="no-calendar",
     dead=str(uuid.UUID(int=6)),
     operation=str(uuid.UUID(int=7)),
+    queue="no-queue",
 )
 ABOUT_DEAD_RUNS = {"dismiss_run", "restore_run", "redrive_run"}
 
 
 async def furnish(db: Database, *, name: str):
     tenant = await make_tenant(db, name=name)
-    await make_task(db, tenant, name=f"{name}-task")
+    await make_task(db, tenant, name=f"{name}-task", queue=f"{name}-queue")
     await make_schedule(db, tenant, name=f"{name}-schedule", task=f"{name}-task", input={"secret": name})
     draft = CalendarDraft(definition=Definition(), changed_by=name, reason=name)
     await calendars.create_calendar(db, tenant_id=tenant.id, name=f"{name}-calendar", draft=draft)
@@ -152,6 +166,7 @@ async def furnish(db: Database, *, name: str):
         calendar=f"{name}-calendar",
         dead=str((await make_run(db, tenant, state=RunState.DEAD, input={"secret": name})).row.run_id),
         operation=str((await begin(db, tenant, redrive("reason:attempt.failed"))).id),
+        queue=f"{name}-queue",
     )
     return tenant, things
 
@@ -184,7 +199,11 @@ def operations(app):
 async def call(client, operation: str, method: str, path: str, *, tenant: str, things: Things):
     """Return status and body, with the names that were asked for blotted out."""
     target = things.task if "/tasks" in path else things.calendar if "/calendars" in path else things.schedule
-    ids = {"run": things.dead if operation in ABOUT_DEAD_RUNS else things.run, "operation": things.operation}
+    ids = {
+        "run": things.dead if operation in ABOUT_DEAD_RUNS else things.run,
+        "operation": things.operation,
+        "queue": things.queue,
+    }
     url = path.format(tenant=tenant, name=target, version=1, year=2027, fingerprint="none", **ids)
     body = filled(BODIES[operation], things)
     if operation == "create_operation":
@@ -315,7 +334,8 @@ ALLOWED = {
 }
 NEEDS = {"operate": {"pause_schedule", "resume_schedule", "request_run", "cancel_run", "redrive_run", "dismiss_run",
                      "restore_run", "dismiss_dead_letters", "plan_operation", "create_operation", "abort_operation",
-                     "pause_operation", "resume_operation"},
+                     "pause_operation", "resume_operation", "release_schedule", "pause_queue", "resume_queue",
+                     "pause_tenant", "resume_tenant"},
          "edit": {"create_calendar", "replace_calendar", "delete_calendar", "create_task", "update_task",
                   "create_schedule", "update_schedule", "delete_schedule", "smooth_schedules",
                   "review_tz"}}  # fmt: skip

@@ -12,12 +12,13 @@ from everwhen.core.retry import RetryPolicy
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
 TOKEN = 7
-BORN_BY = {  # which kinds leave a run in which state
-    RunState.WAITING: ("planned", "released", "retrying"),
-    RunState.PLANNED: ("planned",),
-    RunState.RETRYING: ("retrying",),
-    RunState.RUNNING: ("claimed",),
-}
+BORN_BY = (  # which kinds leave a run in which state, with how many failures behind it
+    (RunState.WAITING, 0, ("planned", "admitted", "released")),
+    (RunState.WAITING, 1, ("released", "retrying")),
+    (RunState.PLANNED, 0, ("planned",)),
+    (RunState.RETRYING, 1, ("retrying",)),
+    (RunState.RUNNING, 0, ("claimed",)),
+)
 EVENTS = (
     lifecycle.Claimed(),
     lifecycle.Succeeded(TOKEN),
@@ -28,28 +29,37 @@ EVENTS = (
     lifecycle.CancelConfirmed(TOKEN),
     lifecycle.LeaseExpired(TOKEN),
     lifecycle.TimedOut(TOKEN),
+    lifecycle.Revoked(TOKEN),
     lifecycle.CancelRequested(),
     lifecycle.StartDeadlinePassed(),
+    lifecycle.TotalDeadlinePassed(),
+    lifecycle.TotalDeadlinePassed(TOKEN),
+    lifecycle.RetryAgePassed(),
 )
 
 
 def decided() -> set[tuple[str, str]]:
     """Every edge that the lifecycle makes, over all states, events, policies and wishes to cancel."""
     found = set()
-    for (state, befores), event, most, asked in product(BORN_BY.items(), EVENTS, (1, 5), (False, True)):
+    for (state, failures, befores), event, most, asked in product(BORN_BY, EVENTS, (1, 5), (False, True)):
+        if isinstance(event, lifecycle.RetryAgePassed) and not failures:
+            continue  # the age of a run counts once it has failed
         held = TOKEN if state is RunState.RUNNING else None
-        run = Run(state=state, failures=0, lease_token=held, cancel_requested=asked)
+        run = Run(state=state, failures=failures, lease_token=held, cancel_requested=asked)
         answer = decide(run, event, now=NOW, policy=RetryPolicy(max_attempts=most), jitter=0.5)
         if isinstance(answer, Transition) and answer.event not in QUIET:
             found |= {(before, answer.event.value) for before in befores}
     return found
 
 
-def test_the_table_holds_what_the_lifecycle_decides_and_what_the_planner_does_and_nothing_else():
+def test_the_table_holds_what_the_lifecycle_decides_and_what_planner_and_gates_do_and_nothing_else():
     by_the_planner = {("", "planned"), ("planned", "unplanned"), ("unplanned", "planned")}
     by_the_planner |= {(before, verdict) for before in ("", "unplanned") for verdict in VERDICTS}
 
-    assert set(edges()) == decided() | by_the_planner
+    by_a_gate = set(product(("planned", "held"), ("held", "admitted", "skipped", "coalesced", "cancelled", "expired")))
+    by_a_gate |= {("held", "unplanned")}
+
+    assert set(edges()) == decided() | by_the_planner | by_a_gate
 
 
 @pytest.mark.parametrize("kind", list(EventKind))

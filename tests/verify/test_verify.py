@@ -76,6 +76,26 @@ ASKED_IS_LEASED = (
       ('{t}', '{w}', '2026-11-29 00:01Z', 'claimed', 1);
 """
 )
+HELD = (
+    ASKED
+    + """
+    insert into everwhen.gates (tenant_id, schedule_uid, policy, on_failure, decided_at) values
+      ('{t}', '{s}', 'skip', 'continue', '2026-11-29Z');
+    insert into everwhen.held (tenant_id, schedule_uid, line_at, run_id, due_at, queue, priority, task, is_planned)
+    values
+      ('{t}', '{s}', '2030-01-01Z', '{w}', '2030-01-01Z', 'default', 5, 'report', false);
+"""
+)
+LET_IN = (
+    ASKED_WAITS
+    + """
+    update everwhen.runs set schedule_uid = '{s}' where run_id = '{w}';
+    insert into everwhen.admitted (tenant_id, schedule_uid, run_id, admitted_at) values
+      ('{t}', '{s}', '{w}', '2026-11-29 00:05Z');
+    insert into everwhen.events (tenant_id, run_id, at, kind, detail) values
+      ('{t}', '{w}', '2026-11-29 00:05Z', 'admitted', '{{"most_running": 1}}');
+"""
+)
 WAITS = "insert into everwhen.waiting values ('{t}', 'default', 5, '2030-01-01Z', '{r}', 'report')"
 TWIN_ENDS = """
     insert into everwhen.runs select tenant_id, '{w}', schedule_uid, 3, source, task, queue, 5, nominal_at, 0, due_at,
@@ -96,6 +116,13 @@ SEEDS = {
     "runs_behind_the_watermark": "update everwhen.watermarks set decided_until = '2026-11-28 12:00Z'",
     "runs_of_a_pause": "update everwhen.schedule_revisions set changed_at = '2026-11-29 00:06Z' where revision = 3;"
     " update everwhen.runs set schedule_revision = 1",
+    "more_running_than_allowed": LET_IN
+    + """
+    insert into everwhen.events (tenant_id, run_id, event_id, at, kind, detail) values
+      ('{t}', '{r}', -4, '2026-11-29 00:00Z', 'admitted', '{{"most_running": 1}}');
+    update everwhen.events set event_id = -5 where run_id = '{r}' and kind = 'planned';
+    update everwhen.events set at = '2026-11-29 00:03Z' where run_id = '{w}' and kind = 'admitted'""",
+    "slots_that_do_not_fit": LET_IN + "delete from everwhen.admitted",
     "attempts_that_history_does_not_tell": "update everwhen.events set at = '2026-11-29 00:02:01Z'"
     " where kind = 'retrying'",
     "ends_that_history_does_not_tell": "update everwhen.run_ends set reason = 'retry.exhausted'",
@@ -184,8 +211,8 @@ async def test_a_sound_database_breaks_no_promise(database: Database, seed) -> N
     assert await broken(database) == set()
 
 
-@pytest.mark.parametrize("more", [ASKED_WAITS], ids=["waits"])
-async def test_a_sound_run_in_the_line_breaks_no_promise(more: str, database: Database, seed) -> None:
+@pytest.mark.parametrize("more", [ASKED_WAITS, HELD, LET_IN], ids=["waits", "held", "let in"])
+async def test_a_sound_run_in_a_line_breaks_no_promise(more: str, database: Database, seed) -> None:
     seed(SOUND + more)
 
     assert await broken(database) == set()

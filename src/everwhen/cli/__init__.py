@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "next": "everwhen.cli.next:next_command",
     "operation": "everwhen.cli.operation:operation",
     "presets": "everwhen.cli.explain:presets",
+    "queue": "everwhen.cli.queue:queue",
     "run": "everwhen.cli.run:run",
     "schedule": "everwhen.cli.schedule:schedule",
     "serve": "everwhen.cli.server:serve",

@@ -64,6 +64,11 @@ def run() -> None:
 @click.option("--at", help="When it becomes due, with its offset. [default: now]")
 @click.option("--input", "input_text", metavar="JSON", help="The run's input; @FILE reads it from a file.")
 @click.option("--priority", type=click.IntRange(0, 9), help="9 goes first, 0 last.")
+@click.option(
+    "--overlap",
+    type=click.Choice(["respect", "wait", "ignore"]),
+    help="With --schedule: respect its overlap policy, wait for room whatever it says, or ignore it.",
+)
 @click.option("--key", help="Idempotency key: the same key makes one run. [default: a new one]")
 @click.option("--wait", is_flag=True, help="Wait for its end; exit code 10 unless it succeeded.")
 @click.option("--timeout", type=float, default=1800.0, show_default=True, help="Seconds to wait; then exit code 7.")

@@ -74,6 +74,19 @@ MOVE_COLUMNS: Final[Columns] = {"KIND": "kind", "FROM": "old_local", "TO": "new_
 OFFSET_COLUMNS: Final[Columns] = {"SCHEDULE": "schedule", "BEFORE": "before_seconds", "AFTER": "after_seconds"}
 
 
+OVERLAP_NUMBERS: Final = ("max_running", "max_buffered", "on_failure")
+OVERLAPS: Final = (
+    "allow",
+    "skip",
+    "buffer_one",
+    "buffer_latest",
+    "buffer_all",
+    "cancel_other",
+    "terminate_other",
+    "strict_sequential",
+)
+
+
 @click.group(short_help="Define, pause, resume and preview schedules.")
 def schedule() -> None:
     """Define schedules: a trigger, its policies, and the task that becomes due."""
@@ -124,6 +137,19 @@ def _policies(function: Callable[..., None]) -> Callable[..., None]:
                 help="Where in its window a run becomes due.",
             ),
             click.option("--flex-seconds", type=click.IntRange(1, 86_400), help="How far it may be put off."),
+            click.option("--overlap", type=click.Choice(OVERLAPS), help="While earlier runs have not ended."),
+            click.option("--max-running", type=click.IntRange(1, 1000), help="How many runs at once; with --overlap."),
+            click.option(
+                "--max-buffered", type=click.IntRange(1, 1000), help="How many may wait; with --overlap buffer_all."
+            ),
+            click.option(
+                "--on-failure",
+                type=click.Choice(["continue", "hold"]),
+                help="Whether a dead run holds the line up; with --overlap strict_sequential.",
+            ),
+            click.option(
+                "--pause-after-failures", type=click.IntRange(0, 1000), help="In a row; 0: never. [default: never]"
+            ),
             click.option("--input", "input_text", metavar="JSON", help="The runs' input; @FILE reads it from a file."),
             click.option("--priority", type=click.IntRange(0, 9), help="9 goes first, 0 last. [default: the task's]"),
         )
@@ -211,10 +237,11 @@ def smooth(*, api: Api, output: str, dry_run: bool, hours: int) -> None:
 @schedule.command("pause")
 @click.argument("name")
 @click.option("--reason", required=True, help="Why; shown to whoever wonders.")
+@click.option("--until", help="When it is resumed by itself, with its offset. [default: by somebody]")
 @with_api
-def pause(*, api: Api, output: str, name: str, reason: str) -> None:
+def pause(*, api: Api, output: str, name: str, reason: str, until: str | None) -> None:
     """Stop planning."""
-    made = api.call("POST", api.tenant_path("schedules", name, "pause"), body={"reason": reason})
+    made = api.call("POST", api.tenant_path("schedules", name, "pause"), body=given(reason=reason, until=until))
     show_one(made, kind="ScheduleList", output=output)
 
 
@@ -268,6 +295,16 @@ def history(*, api: Api, output: str, name: str, **paging: Any) -> None:
         paging=paging,
         name="revision",
     )
+
+
+@schedule.command("release")
+@click.argument("name")
+@click.option("--reason", help="Why.")
+@with_api
+def release(*, api: Api, output: str, name: str, reason: str | None) -> None:
+    """Let a strictly sequential line go on that a dead run holds up."""
+    made = api.call("POST", api.tenant_path("schedules", name, "release"), body=given(reason=reason))
+    show_one(made, kind="ScheduleList", output=output)
 
 
 @schedule.command("delete")
@@ -333,8 +370,12 @@ def _body(*, input_text: str | None = None, catch_up: str | None = None, **optio
     )
     trigger = _trigger(cron, **{name: options.pop(name) for name in ("cron", "every", "at")})
     flex = _flex(options.pop("flex_mode", None), options.pop("flex_seconds", None))
+    overlap = _overlap(**{name: options.pop(name, None) for name in ("overlap", *OVERLAP_NUMBERS)})
+    failures = options.pop("pause_after_failures", None)
     calendars = options.pop("calendars", None)
-    body = given(**options, trigger=trigger, catch_up=policy or None) | flex
+    body = given(**options, trigger=trigger, catch_up=policy or None) | flex | overlap
+    if failures is not None:
+        body["pause_after_failures"] = failures or None
     if calendars is not None:
         body["calendars"] = json_option(calendars, option="--calendars")
     return body | ({} if input_text is None else {"input": json_option(input_text, option="--input")})
@@ -345,6 +386,13 @@ def _rule_body(text: str | None) -> dict[str, Any] | None:
     if text is None:
         return None
     return json_option(text, option="--catch-up") if text.lstrip().startswith("{") else {"policy": text}
+
+
+def _overlap(*, overlap: str | None, **numbers: Any) -> dict[str, Any]:
+    said = given(**numbers)
+    if overlap is None and said:
+        raise click.UsageError("--max-running, --max-buffered and --on-failure go with --overlap")
+    return {} if overlap is None else {"overlap": {"policy": overlap, **said}}
 
 
 def _flex(mode: str | None, seconds: int | None) -> dict[str, Any]:

@@ -8,15 +8,15 @@ from urllib.parse import quote
 import click
 
 from everwhen.cli.client import Api, with_api
-from everwhen.cli.listing import list_pages, paged
+from everwhen.cli.listing import given, list_pages, paged
 from everwhen.cli.output import Columns, show_one
 
 COLUMNS: Final[Columns] = {"NAME": "name", "ID": "id", "CREATED": "created_at"}
 
 
-@click.group(short_help="Create and list tenants.")
+@click.group(short_help="Create, list, pause and resume tenants.")
 def tenant() -> None:
-    """Create and list tenants. Needs a token with the role platform."""
+    """Create and list tenants, with a token of the role platform; pause and resume one's own."""
 
 
 @tenant.command("create")
@@ -42,3 +42,21 @@ def get(*, api: Api, output: str, name: str | None) -> None:
     """Show one tenant. [default: the token's own]"""
     path = api.tenant_path() if name is None else f"/v1/tenants/{quote(name, safe='')}"
     show_one(api.call("GET", path), kind="TenantList", output=output)
+
+
+@tenant.command("pause")
+@click.option("--reason", required=True, help="Why; shown to whoever wonders.")
+@click.option("--until", help="When it ends by itself, with its offset. [default: when somebody ends it]")
+@with_api
+def pause(*, api: Api, output: str, reason: str, until: str | None) -> None:
+    """Hand out nothing of the token's tenant; runs go on becoming due, and wait."""
+    made = api.call("POST", api.tenant_path("pause"), body=given(reason=reason, until=until))
+    show_one(made, kind="PauseList", output=output, name="reason")
+
+
+@tenant.command("resume")
+@click.option("--reason", help="Why.")
+@with_api
+def resume(*, api: Api, output: str, reason: str | None) -> None:  # noqa: ARG001  # there is nothing to show
+    """Hand out the tenant's runs again."""
+    api.call("POST", api.tenant_path("resume"), body=given(reason=reason))

@@ -56,6 +56,8 @@ _ANY: Final[frozenset[RunState | None]] = frozenset({None, *RunState})
 EDGES: Final[dict[EventKind, Edge]] = {
     EventKind.PLANNED: Edge(NOTHING, RunState.PLANNED),
     EventKind.ROLLED: Edge(frozenset({RunState.PLANNED}), stays=True),
+    EventKind.HELD: Edge(_RESTING, stays=True),
+    EventKind.ADMITTED: Edge(_RESTING, stays=True),
     EventKind.UNPLANNED: Edge(frozenset({RunState.PLANNED})),
     EventKind.CLAIMED: Edge(_RESTING, RunState.RUNNING),
     EventKind.RETRYING: Edge(_RUNNING, RunState.RETRYING),

@@ -16,7 +16,7 @@ MOST_CREDIT: Final = 1_000.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
-    """One line, and what is already in flight from it. `max_in_flight` None means no limit."""
+    """One line, and what is already in flight from it. `max_in_flight` None means no limit; a pause shuts the line."""
 
     tenant_id: UUID
     queue: str
@@ -24,6 +24,7 @@ class Lane:
     virtual_time: float = 0.0
     max_in_flight: int | None = None
     in_flight: int = 0
+    is_paused: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +52,8 @@ def charge(lane: Lane, *, taken: int, furthest: float) -> float:
 
 
 def _room(lane: Lane, limit: int) -> int:
+    if lane.is_paused:
+        return 0
     if lane.max_in_flight is None:
         return limit
     return min(limit, lane.max_in_flight - lane.in_flight)

@@ -74,6 +74,8 @@ class EventKind(StrEnum):
     PLANNED = "planned"
     ROLLED = "rolled"  # a calendar moved it; the detail names the calendar and its version
     UNPLANNED = "unplanned"  # withdrawn before it was due, because its schedule changed
+    HELD = "held"  # due, and its schedule's gate does not let it in yet
+    ADMITTED = "admitted"  # its schedule's gate has let it in
     CLAIMED = "claimed"
     RETRYING = "retrying"
     RELEASED = "released"
@@ -165,6 +167,13 @@ class TimedOut:
 
 
 @dataclass(frozen=True, slots=True)
+class Revoked:
+    """The lease `lease_token` is taken back, whatever its holder does: another run takes the place of this one."""
+
+    lease_token: int
+
+
+@dataclass(frozen=True, slots=True)
 class CancelRequested:
     """Somebody asks for the run to be cancelled."""
 
@@ -186,7 +195,7 @@ class RetryAgePassed:
     """The run failed before, and is older by now than its policy allows for another attempt."""
 
 
-Reported = Succeeded | Failed | Released | CancelConfirmed | LeaseExpired | TimedOut
+Reported = Succeeded | Failed | Released | CancelConfirmed | LeaseExpired | TimedOut | Revoked
 Overdue = StartDeadlinePassed | TotalDeadlinePassed | RetryAgePassed
 Event = Claimed | Reported | CancelRequested | Overdue
 
@@ -314,8 +323,10 @@ def _close(run: Run, event: Reported, *, now: datetime, policy: RetryPolicy, jit
         case Succeeded():
             outcome = AttemptOutcome.SUCCEEDED
             return Transition(to=RunState.SUCCEEDED, event=EventKind.SUCCEEDED, outcome=outcome, failures=run.failures)
-        case CancelConfirmed():
-            return _end(RunState.CANCELLED, Reason.CANCEL_REQUESTED, run, AttemptOutcome.CANCELLED)
+        case CancelConfirmed() | Revoked():
+            is_wish = isinstance(event, CancelConfirmed)
+            reason = Reason.CANCEL_REQUESTED if is_wish else Reason.OVERLAP_CANCELLED_OTHER
+            return _end(RunState.CANCELLED, reason, run, AttemptOutcome.CANCELLED)
         case Released():
             return _give_back(run, now=now, policy=policy)
         case Failed() | LeaseExpired() | TimedOut():

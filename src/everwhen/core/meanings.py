@@ -251,11 +251,23 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
         "The schedule's next run became due, and its overlap policy cancels the one before.",
         remedy="Make the task shorter than the interval, or choose another overlap policy.",
     ),
+    Reason.OVERLAP_LINE_HELD: _of(
+        Category.WAITING,
+        _ERROR,
+        "A dead run held the schedule's line up, so that nothing ran out of order.",
+        remedy="Redrive the dead run, or let the line go on: `everwhen schedule release`.",
+    ),
     Reason.OVERLAP_PREVIOUS_RUNNING: _of(
         Category.POLICY,
         _INFO,
         "The schedule's previous run had not ended, and its overlap policy skips what becomes due meanwhile.",
         remedy="Make the task shorter than the interval, or choose another overlap policy.",
+    ),
+    Reason.OVERLAP_STOPPING: _of(
+        Category.WAITING,
+        _INFO,
+        "An earlier run of the schedule was asked to stop for this one, and had not ended.",
+        remedy="Have the task look for the wish to cancel more often, or choose another overlap policy.",
     ),
     Reason.OVERLAP_SUPERSEDED: _of(
         Category.POLICY,

@@ -21,6 +21,7 @@ class LaneRow:
     weight: int
     virtual_time: float
     max_in_flight: int | None
+    is_paused: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

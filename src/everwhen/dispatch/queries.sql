@@ -4,21 +4,33 @@
 -- tenant look like one: 7,000 microseconds a report instead of 20. tests/contracts/test_plans.py holds them to it.
 
 -- name: lock_limited_lanes
--- The lines of one tenant that have a limit. Whoever holds the row counts and takes: no other claim comes between, so
--- the limit is exact. In the order of the key, so that two claims never wait for each other.
-select tenant_id, queue, weight, virtual_time, max_in_flight
-from everwhen.lanes
-where tenant_id = %(tenant_id)s and queue = any(%(queues)s::text[]) and max_in_flight is not null
-order by queue
-for no key update;
+-- The lines of one tenant that have a limit, or that a pause has shut, of the queue or of the whole tenant. Whoever holds
+-- the row counts and takes: no other claim comes between, so the limit is exact. In the order of the key, so that two
+-- claims never wait for each other. A pause is looked for in a table that is nearly always empty.
+select l.tenant_id, l.queue, l.weight, l.virtual_time, l.max_in_flight, exists (
+         select from everwhen.pauses p
+         where p.tenant_id = l.tenant_id and p.queue = any(array[l.queue, ''])
+           and (p.paused_until is null or p.paused_until > %(now)s)) as is_paused
+from everwhen.lanes l
+where l.tenant_id = %(tenant_id)s and l.queue = any(%(queues)s::text[])
+  and (l.max_in_flight is not null or exists (
+       select from everwhen.pauses p
+       where p.tenant_id = l.tenant_id and p.queue = any(array[l.queue, ''])
+         and (p.paused_until is null or p.paused_until > %(now)s)))
+order by l.queue
+for no key update of l;
 
 -- name: lock_lanes_with_work
 -- The lines of all tenants at shared queues that have something due, the one furthest behind first. SKIP LOCKED sends a
--- second claimer to other tenants instead of making it wait. A line that is full is passed over, or those with the lowest
+-- second claimer to other tenants instead of making it wait. A line that is full or paused is passed over, or those with the lowest
 -- virtual times would fill the limit and keep everybody else waiting; the count that is exact comes after the lock.
-select l.tenant_id, l.queue, l.weight, l.virtual_time, l.max_in_flight
+select l.tenant_id, l.queue, l.weight, l.virtual_time, l.max_in_flight, false as is_paused
 from everwhen.lanes l
 where l.queue = any(%(queues)s::text[])
+  and not exists (
+    select from everwhen.pauses p
+    where p.tenant_id = l.tenant_id and p.queue = any(array[l.queue, ''])
+      and (p.paused_until is null or p.paused_until > %(now)s))
   and exists (
     select from generate_series(0, 9) p
     cross join lateral (

@@ -217,7 +217,7 @@ async def _shares(conn: Connection, claim: Claim, *, now: datetime) -> list[Shar
     if claim.tenant_id is None:
         rows = await store.lock_lanes_with_work(conn, queues=claim.queues, now=now, limit=MOST_LANES)
         return fairness.allot(await _with_load(conn, rows), limit=claim.limit)
-    limited = await store.lock_limited_lanes(conn, tenant_id=claim.tenant_id, queues=claim.queues)
+    limited = await store.lock_limited_lanes(conn, tenant_id=claim.tenant_id, queues=claim.queues, now=now)
     by_queue = {lane.queue: lane for lane in await _with_load(conn, limited)}
     # Between the queues of one tenant the worker's order decides: each may fill the claim as far as its limit allows.
     lines = [by_queue.get(queue) or Lane(tenant_id=claim.tenant_id, queue=queue) for queue in claim.queues]
@@ -239,6 +239,7 @@ async def _with_load(conn: Connection, rows: Sequence[LaneRow]) -> list[Lane]:
             weight=row.weight,
             virtual_time=row.virtual_time,
             max_in_flight=row.max_in_flight,
+            is_paused=row.is_paused,
             in_flight=load.get((row.tenant_id, row.queue), 0),
         )
         for row in rows

@@ -26,9 +26,10 @@ _SQL = load("everwhen.dispatch")
 Conn = AsyncConnection[Any]
 
 
-async def lock_limited_lanes(conn: Conn, *, tenant_id: UUID, queues: Sequence[str]) -> list[LaneRow]:
-    """Lock this tenant's lanes that have a limit."""
-    return await fetch_all(conn, _SQL["lock_limited_lanes"], {"tenant_id": tenant_id, "queues": list(queues)}, LaneRow)
+async def lock_limited_lanes(conn: Conn, *, tenant_id: UUID, queues: Sequence[str], now: datetime) -> list[LaneRow]:
+    """Lock this tenant's lanes that have a limit, or that are paused at `now`."""
+    params = {"tenant_id": tenant_id, "queues": list(queues), "now": now}
+    return await fetch_all(conn, _SQL["lock_limited_lanes"], params, LaneRow)
 
 
 async def lock_lanes_with_work(conn: Conn, *, queues: Sequence[str], now: datetime, limit: int) -> list[LaneRow]:

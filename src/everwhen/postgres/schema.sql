@@ -49,6 +49,16 @@ CREATE FUNCTION everwhen.new_lease_token() RETURNS bigint
     LANGUAGE sql
     RETURN ((nextval('everwhen.lease_numbers'::regclass) << 20) | (floor((random() * (1048576)::double precision)))::bigint);
 
+CREATE TABLE everwhen.admitted (
+    tenant_id uuid NOT NULL,
+    schedule_uid uuid NOT NULL,
+    run_id uuid NOT NULL,
+    admitted_at timestamp with time zone NOT NULL,
+    stop_asked_at timestamp with time zone
+);
+
+ALTER TABLE ONLY everwhen.admitted FORCE ROW LEVEL SECURITY;
+
 CREATE SEQUENCE everwhen.arrears_ids
     START WITH 1
     INCREMENT BY 1
@@ -188,6 +198,46 @@ PARTITION BY RANGE (run_id);
 
 ALTER TABLE ONLY everwhen.events FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE everwhen.gates (
+    tenant_id uuid NOT NULL,
+    schedule_uid uuid NOT NULL,
+    policy text NOT NULL,
+    max_running integer,
+    max_buffered integer,
+    on_failure text NOT NULL,
+    is_paused boolean DEFAULT false NOT NULL,
+    held_up_by uuid,
+    decided_at timestamp with time zone NOT NULL,
+    CONSTRAINT gates_max_buffered_check CHECK ((max_buffered > 0)),
+    CONSTRAINT gates_max_running_check CHECK ((max_running > 0)),
+    CONSTRAINT gates_on_failure_check CHECK ((on_failure = ANY (ARRAY['continue'::text, 'hold'::text]))),
+    CONSTRAINT gates_policy_check CHECK ((policy = ANY (ARRAY['allow'::text, 'skip'::text, 'buffer_one'::text, 'buffer_latest'::text, 'buffer_all'::text, 'cancel_other'::text, 'terminate_other'::text, 'strict_sequential'::text])))
+);
+
+ALTER TABLE ONLY everwhen.gates FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.held (
+    tenant_id uuid NOT NULL,
+    schedule_uid uuid NOT NULL,
+    line_at timestamp with time zone NOT NULL,
+    run_id uuid NOT NULL,
+    due_at timestamp with time zone NOT NULL,
+    look_at timestamp with time zone,
+    queue text NOT NULL,
+    priority smallint NOT NULL,
+    task text NOT NULL,
+    expires_at timestamp with time zone,
+    is_planned boolean NOT NULL,
+    is_patient boolean DEFAULT false NOT NULL,
+    origin_run_id uuid,
+    reason text,
+    blocked_by uuid[],
+    waits_since timestamp with time zone,
+    CONSTRAINT held_priority_check CHECK (((priority >= 0) AND (priority <= 9)))
+);
+
+ALTER TABLE ONLY everwhen.held FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE everwhen.idempotency_keys (
     tenant_id uuid NOT NULL,
     key text NOT NULL,
@@ -308,6 +358,39 @@ CREATE TABLE everwhen.operations (
 
 ALTER TABLE ONLY everwhen.operations FORCE ROW LEVEL SECURITY;
 
+CREATE SEQUENCE everwhen.pause_changes_ids
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE everwhen.pause_changes (
+    tenant_id uuid NOT NULL,
+    change_id bigint DEFAULT nextval('everwhen.pause_changes_ids'::regclass) NOT NULL,
+    queue text NOT NULL,
+    action text NOT NULL,
+    changed_by text NOT NULL,
+    reason text,
+    paused_until timestamp with time zone,
+    changed_at timestamp with time zone NOT NULL,
+    CONSTRAINT pause_changes_action_check CHECK ((action = ANY (ARRAY['paused'::text, 'resumed'::text])))
+);
+
+ALTER TABLE ONLY everwhen.pause_changes FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.pauses (
+    tenant_id uuid NOT NULL,
+    queue text NOT NULL,
+    reason text NOT NULL,
+    paused_by text NOT NULL,
+    paused_at timestamp with time zone NOT NULL,
+    paused_until timestamp with time zone,
+    CONSTRAINT pauses_queue_check CHECK ((length(queue) <= 200))
+);
+
+ALTER TABLE ONLY everwhen.pauses FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE everwhen.run_ends (
     tenant_id uuid NOT NULL,
     run_id uuid NOT NULL,
@@ -359,7 +442,8 @@ CREATE TABLE everwhen.schedule_revisions (
     reason text,
     changed_at timestamp with time zone NOT NULL,
     tz_version text,
-    CONSTRAINT schedule_revisions_action_check CHECK ((action = ANY (ARRAY['created'::text, 'updated'::text, 'paused'::text, 'resumed'::text, 'deleted'::text, 'rezoned'::text])))
+    paused_until timestamp with time zone,
+    CONSTRAINT schedule_revisions_action_check CHECK ((action = ANY (ARRAY['created'::text, 'updated'::text, 'paused'::text, 'resumed'::text, 'released'::text, 'deleted'::text, 'rezoned'::text])))
 );
 
 ALTER TABLE ONLY everwhen.schedule_revisions FORCE ROW LEVEL SECURITY;
@@ -378,6 +462,8 @@ CREATE TABLE everwhen.schedules (
     created_at timestamp with time zone NOT NULL,
     updated_at timestamp with time zone NOT NULL,
     is_followed boolean DEFAULT false NOT NULL,
+    is_gated boolean DEFAULT false NOT NULL,
+    paused_until timestamp with time zone,
     CONSTRAINT schedules_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
     CONSTRAINT schedules_priority_check CHECK (((priority >= 0) AND (priority <= 9))),
     CONSTRAINT schedules_revision_check CHECK ((revision > 0)),
@@ -414,6 +500,18 @@ CREATE TABLE everwhen.spans (
 );
 
 ALTER TABLE ONLY everwhen.spans FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.streaks (
+    tenant_id uuid NOT NULL,
+    schedule_uid uuid NOT NULL,
+    pause_after integer NOT NULL,
+    failures integer DEFAULT 0 NOT NULL,
+    run_ids uuid[] DEFAULT '{}'::uuid[] NOT NULL,
+    pause_at timestamp with time zone,
+    CONSTRAINT streaks_pause_after_check CHECK ((pause_after > 0))
+);
+
+ALTER TABLE ONLY everwhen.streaks FORCE ROW LEVEL SECURITY;
 
 CREATE TABLE everwhen.tasks (
     tenant_id uuid NOT NULL,
@@ -477,6 +575,9 @@ CREATE TABLE everwhen.watermarks (
 
 ALTER TABLE ONLY everwhen.watermarks FORCE ROW LEVEL SECURITY;
 
+ALTER TABLE ONLY everwhen.admitted
+    ADD CONSTRAINT admitted_pkey PRIMARY KEY (tenant_id, schedule_uid, run_id);
+
 ALTER TABLE ONLY everwhen.arrears
     ADD CONSTRAINT arrears_pkey PRIMARY KEY (tenant_id, schedule_uid, arrears_id);
 
@@ -501,6 +602,12 @@ ALTER TABLE ONLY everwhen.dead_letters
 ALTER TABLE ONLY everwhen.events
     ADD CONSTRAINT events_pkey PRIMARY KEY (tenant_id, run_id, event_id);
 
+ALTER TABLE ONLY everwhen.gates
+    ADD CONSTRAINT gates_pkey PRIMARY KEY (tenant_id, schedule_uid);
+
+ALTER TABLE ONLY everwhen.held
+    ADD CONSTRAINT held_pkey PRIMARY KEY (tenant_id, schedule_uid, line_at, run_id);
+
 ALTER TABLE ONLY everwhen.idempotency_keys
     ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (tenant_id, key);
 
@@ -522,6 +629,12 @@ ALTER TABLE ONLY everwhen.operation_items
 ALTER TABLE ONLY everwhen.operations
     ADD CONSTRAINT operations_pkey PRIMARY KEY (tenant_id, id);
 
+ALTER TABLE ONLY everwhen.pause_changes
+    ADD CONSTRAINT pause_changes_pkey PRIMARY KEY (tenant_id, change_id);
+
+ALTER TABLE ONLY everwhen.pauses
+    ADD CONSTRAINT pauses_pkey PRIMARY KEY (tenant_id, queue);
+
 ALTER TABLE ONLY everwhen.run_ends
     ADD CONSTRAINT run_ends_pkey PRIMARY KEY (tenant_id, run_id);
 
@@ -540,6 +653,9 @@ ALTER TABLE ONLY everwhen.sightings
 ALTER TABLE ONLY everwhen.spans
     ADD CONSTRAINT spans_pkey PRIMARY KEY (tenant_id, schedule_uid, first_at);
 
+ALTER TABLE ONLY everwhen.streaks
+    ADD CONSTRAINT streaks_pkey PRIMARY KEY (tenant_id, schedule_uid);
+
 ALTER TABLE ONLY everwhen.tasks
     ADD CONSTRAINT tasks_pkey PRIMARY KEY (tenant_id, name);
 
@@ -555,9 +671,15 @@ ALTER TABLE ONLY everwhen.waiting
 ALTER TABLE ONLY everwhen.watermarks
     ADD CONSTRAINT watermarks_pkey PRIMARY KEY (tenant_id, schedule_uid);
 
+CREATE UNIQUE INDEX admitted_run ON everwhen.admitted USING btree (run_id, tenant_id);
+
 CREATE INDEX arrears_look ON everwhen.arrears USING btree (look_at) WHERE (look_at IS NOT NULL);
 
 CREATE INDEX calendar_users_schedule ON everwhen.calendar_users USING btree (schedule_uid, tenant_id);
+
+CREATE INDEX held_look ON everwhen.held USING btree (look_at) WHERE (look_at IS NOT NULL);
+
+CREATE UNIQUE INDEX held_run ON everwhen.held USING btree (run_id, tenant_id);
 
 CREATE INDEX lanes_queue ON everwhen.lanes USING btree (queue, virtual_time);
 
@@ -573,6 +695,8 @@ CREATE INDEX operation_items_state ON everwhen.operation_items USING btree (tena
 
 CREATE INDEX operations_next ON everwhen.operations USING btree (next_at) WHERE (next_at IS NOT NULL);
 
+CREATE INDEX pauses_until ON everwhen.pauses USING btree (paused_until) WHERE (paused_until IS NOT NULL);
+
 CREATE INDEX run_ends_dead ON ONLY everwhen.run_ends USING btree (tenant_id, COALESCE(fingerprint, ''::text), run_id) WHERE (state = 'dead'::text);
 
 CREATE INDEX run_ends_unwell ON ONLY everwhen.run_ends USING btree (tenant_id, state, run_id) WHERE (state <> 'succeeded'::text);
@@ -585,7 +709,11 @@ CREATE INDEX runs_schedule ON ONLY everwhen.runs USING btree (tenant_id, schedul
 
 CREATE UNIQUE INDEX schedules_name ON everwhen.schedules USING btree (tenant_id, name) WHERE (state <> 'deleted'::text);
 
+CREATE INDEX schedules_paused_until ON everwhen.schedules USING btree (paused_until) WHERE (paused_until IS NOT NULL);
+
 CREATE INDEX sightings_age ON everwhen.sightings USING btree (last_seen_at);
+
+CREATE INDEX streaks_pause ON everwhen.streaks USING btree (pause_at) WHERE (pause_at IS NOT NULL);
 
 CREATE INDEX waiting_expiry ON everwhen.waiting USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 
@@ -611,6 +739,9 @@ ALTER TABLE ONLY everwhen.calendars
 ALTER TABLE ONLY everwhen.dead_letters
     ADD CONSTRAINT dead_letters_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
 
+ALTER TABLE ONLY everwhen.gates
+    ADD CONSTRAINT gates_tenant_id_schedule_uid_fkey FOREIGN KEY (tenant_id, schedule_uid) REFERENCES everwhen.schedules(tenant_id, uid);
+
 ALTER TABLE ONLY everwhen.idempotency_keys
     ADD CONSTRAINT idempotency_keys_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
 
@@ -622,6 +753,12 @@ ALTER TABLE ONLY everwhen.operation_items
 
 ALTER TABLE ONLY everwhen.operations
     ADD CONSTRAINT operations_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
+ALTER TABLE ONLY everwhen.pause_changes
+    ADD CONSTRAINT pause_changes_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
+ALTER TABLE ONLY everwhen.pauses
+    ADD CONSTRAINT pauses_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
 
 ALTER TABLE ONLY everwhen.schedule_revisions
     ADD CONSTRAINT schedule_revisions_tenant_id_uid_fkey FOREIGN KEY (tenant_id, uid) REFERENCES everwhen.schedules(tenant_id, uid);
@@ -635,11 +772,18 @@ ALTER TABLE ONLY everwhen.schedules
 ALTER TABLE ONLY everwhen.spans
     ADD CONSTRAINT spans_tenant_id_schedule_uid_fkey FOREIGN KEY (tenant_id, schedule_uid) REFERENCES everwhen.schedules(tenant_id, uid);
 
+ALTER TABLE ONLY everwhen.streaks
+    ADD CONSTRAINT streaks_tenant_id_schedule_uid_fkey FOREIGN KEY (tenant_id, schedule_uid) REFERENCES everwhen.schedules(tenant_id, uid);
+
 ALTER TABLE ONLY everwhen.tasks
     ADD CONSTRAINT tasks_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
 
 ALTER TABLE ONLY everwhen.watermarks
     ADD CONSTRAINT watermarks_tenant_id_schedule_uid_fkey FOREIGN KEY (tenant_id, schedule_uid) REFERENCES everwhen.schedules(tenant_id, uid);
+
+ALTER TABLE everwhen.admitted ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY all_tenants ON everwhen.admitted TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.arrears TO everwhen_system USING (true) WITH CHECK (true);
 
@@ -657,6 +801,10 @@ CREATE POLICY all_tenants ON everwhen.dead_letters TO everwhen_system USING (tru
 
 CREATE POLICY all_tenants ON everwhen.events TO everwhen_system USING (true) WITH CHECK (true);
 
+CREATE POLICY all_tenants ON everwhen.gates TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.held TO everwhen_system USING (true) WITH CHECK (true);
+
 CREATE POLICY all_tenants ON everwhen.idempotency_keys TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.lanes TO everwhen_system USING (true) WITH CHECK (true);
@@ -669,6 +817,10 @@ CREATE POLICY all_tenants ON everwhen.operation_items TO everwhen_system USING (
 
 CREATE POLICY all_tenants ON everwhen.operations TO everwhen_system USING (true) WITH CHECK (true);
 
+CREATE POLICY all_tenants ON everwhen.pause_changes TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.pauses TO everwhen_system USING (true) WITH CHECK (true);
+
 CREATE POLICY all_tenants ON everwhen.run_ends TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.runs TO everwhen_system USING (true) WITH CHECK (true);
@@ -680,6 +832,8 @@ CREATE POLICY all_tenants ON everwhen.schedules TO everwhen_system USING (true) 
 CREATE POLICY all_tenants ON everwhen.sightings TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.spans TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.streaks TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.tasks TO everwhen_system USING (true) WITH CHECK (true);
 
@@ -705,6 +859,10 @@ ALTER TABLE everwhen.dead_letters ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.events ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE everwhen.gates ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.held ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE everwhen.idempotency_keys ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.lanes ENABLE ROW LEVEL SECURITY;
@@ -718,6 +876,8 @@ ALTER TABLE everwhen.operation_items ENABLE ROW LEVEL SECURITY;
 ALTER TABLE everwhen.operations ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY own_row ON everwhen.tenants FOR SELECT TO everwhen_tenant USING ((id = everwhen.current_tenant()));
+
+CREATE POLICY own_rows ON everwhen.admitted TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
 
 CREATE POLICY own_rows ON everwhen.arrears TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
 
@@ -735,6 +895,10 @@ CREATE POLICY own_rows ON everwhen.dead_letters TO everwhen_tenant USING ((tenan
 
 CREATE POLICY own_rows ON everwhen.events TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
 
+CREATE POLICY own_rows ON everwhen.gates TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
+CREATE POLICY own_rows ON everwhen.held TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
 CREATE POLICY own_rows ON everwhen.idempotency_keys TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
 
 CREATE POLICY own_rows ON everwhen.lanes TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
@@ -746,6 +910,10 @@ CREATE POLICY own_rows ON everwhen.line_states TO everwhen_tenant USING ((tenant
 CREATE POLICY own_rows ON everwhen.operation_items TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
 
 CREATE POLICY own_rows ON everwhen.operations TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
+CREATE POLICY own_rows ON everwhen.pause_changes TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
+CREATE POLICY own_rows ON everwhen.pauses TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
 
 CREATE POLICY own_rows ON everwhen.run_ends TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
 
@@ -759,11 +927,17 @@ CREATE POLICY own_rows ON everwhen.sightings TO everwhen_tenant USING ((tenant_i
 
 CREATE POLICY own_rows ON everwhen.spans TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
 
+CREATE POLICY own_rows ON everwhen.streaks TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
 CREATE POLICY own_rows ON everwhen.tasks TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
 
 CREATE POLICY own_rows ON everwhen.waiting TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
 
 CREATE POLICY own_rows ON everwhen.watermarks TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
+ALTER TABLE everwhen.pause_changes ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.pauses ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.run_ends ENABLE ROW LEVEL SECURITY;
 
@@ -776,6 +950,8 @@ ALTER TABLE everwhen.schedules ENABLE ROW LEVEL SECURITY;
 ALTER TABLE everwhen.sightings ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.spans ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.streaks ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.tasks ENABLE ROW LEVEL SECURITY;
 
@@ -802,6 +978,9 @@ GRANT USAGE ON SEQUENCE everwhen.lease_numbers TO everwhen_system;
 
 GRANT ALL ON FUNCTION everwhen.new_lease_token() TO everwhen_tenant;
 GRANT ALL ON FUNCTION everwhen.new_lease_token() TO everwhen_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.admitted TO everwhen_tenant;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.admitted TO everwhen_system;
 
 GRANT USAGE ON SEQUENCE everwhen.arrears_ids TO everwhen_tenant;
 GRANT USAGE ON SEQUENCE everwhen.arrears_ids TO everwhen_system;
@@ -833,6 +1012,12 @@ GRANT USAGE ON SEQUENCE everwhen.event_ids TO everwhen_system;
 GRANT SELECT,INSERT ON TABLE everwhen.events TO everwhen_tenant;
 GRANT SELECT,INSERT ON TABLE everwhen.events TO everwhen_system;
 
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.gates TO everwhen_tenant;
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.gates TO everwhen_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.held TO everwhen_tenant;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.held TO everwhen_system;
+
 GRANT SELECT,INSERT,DELETE ON TABLE everwhen.idempotency_keys TO everwhen_tenant;
 GRANT SELECT,INSERT,DELETE ON TABLE everwhen.idempotency_keys TO everwhen_system;
 
@@ -854,6 +1039,15 @@ GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.operation_items TO everwhen_system;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.operations TO everwhen_tenant;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.operations TO everwhen_system;
 
+GRANT USAGE ON SEQUENCE everwhen.pause_changes_ids TO everwhen_tenant;
+GRANT USAGE ON SEQUENCE everwhen.pause_changes_ids TO everwhen_system;
+
+GRANT SELECT,INSERT ON TABLE everwhen.pause_changes TO everwhen_tenant;
+GRANT SELECT,INSERT ON TABLE everwhen.pause_changes TO everwhen_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.pauses TO everwhen_tenant;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.pauses TO everwhen_system;
+
 GRANT SELECT,INSERT ON TABLE everwhen.run_ends TO everwhen_tenant;
 GRANT SELECT,INSERT ON TABLE everwhen.run_ends TO everwhen_system;
 
@@ -871,6 +1065,9 @@ GRANT SELECT ON TABLE everwhen.sightings TO everwhen_tenant;
 
 GRANT SELECT,INSERT ON TABLE everwhen.spans TO everwhen_tenant;
 GRANT SELECT,INSERT ON TABLE everwhen.spans TO everwhen_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.streaks TO everwhen_tenant;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.streaks TO everwhen_system;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.tasks TO everwhen_tenant;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.tasks TO everwhen_system;

@@ -75,6 +75,7 @@ async def request_run(
         request=body.request(),
         key=_checked_key(idempotency_key),
         on_ready=access.plane.on_ready,
+        on_ended=access.plane.on_ended,
     )
     response.headers["Location"] = f"/v1/tenants/{tenant}/runs/{view.row.run_id}"
     if replayed:

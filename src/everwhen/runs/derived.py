@@ -16,7 +16,9 @@ from everwhen.core.backfill import VerdictSpan
 from everwhen.core.flex import MOST_WINDOW
 from everwhen.core.ids import instant_of
 from everwhen.core.zones import add
+from everwhen.overlap.service import GATEKEEPER_TOPIC
 from everwhen.postgres.pool import Connection
+from everwhen.postgres.wakeups import notify
 from everwhen.runs import store
 from everwhen.runs.model import LinedUp
 from everwhen.runs.planning import ensure_partitions
@@ -113,6 +115,7 @@ async def make_backfilled(
 
 
 async def _lined_up(conn: Connection, making: Making, made: Sequence[LinedUp], on_ready: OnReady | None) -> set[UUID]:
+    await notify(conn, [GATEKEEPER_TOPIC] if made else [])  # they may be behind the gate of their schedule
     for queue in sorted({each.queue for each in made}) if on_ready else ():
         assert on_ready is not None
         await on_ready(conn, making.tenant_id, queue)

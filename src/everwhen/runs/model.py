@@ -7,14 +7,16 @@ from uuid import UUID
 
 from everwhen.core.ids import SOURCE_SCHEDULE
 from everwhen.core.lifecycle import RunState, resting_state
+from everwhen.core.overlap import OverlapWish
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:
-    """A run and wherever its row is at present: in the line, under a lease, or ended.
+    """A run and wherever its row is at present: in the line, behind a gate, under a lease, or ended.
 
-    `origin_run_id` is the run that it was made from, `redriven_as` the run that was last made from it, `letter` what
-    somebody has done about a dead one.
+    `is_held` until its schedule's gate lets it in; once it is due, `reason` is why it waits there since
+    `waits_since`, and `blocked_by` the runs that it waits for. `origin_run_id` is the run that it was made from,
+    `redriven_as` the run that was last made from it, `letter` what somebody has done about a dead one.
     """
 
     run_id: UUID
@@ -48,6 +50,9 @@ class RunRow:
     reason: str | None
     finished_at: datetime | None
     attempts: int
+    is_held: bool
+    blocked_by: list[UUID] | None
+    waits_since: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +115,7 @@ class ScheduleTarget:
     input: str
     priority: int | None
     is_followed: bool
+    is_gated: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +130,7 @@ class LinedUp:
 class RunRequest:
     """What a caller asks for: a task's run or a schedule's, now (`at` None) or at an instant.
 
-    `input` counts only when `has_input`: a schedule has one of its own.
+    `input` counts only when `has_input`: a schedule has one of its own. `overlap` is about the schedule's other runs.
     """
 
     task: str | None = None
@@ -133,6 +139,7 @@ class RunRequest:
     has_input: bool = False
     priority: int | None = None
     at: datetime | None = None
+    overlap: OverlapWish = OverlapWish.RESPECT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

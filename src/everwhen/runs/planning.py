@@ -12,7 +12,9 @@ from typing import Final
 from everwhen.core.arrears_steps import CaughtUp, Step
 from everwhen.core.planning import Cursor, IntendedRun, Plan, Span
 from everwhen.core.reasons import Reason
+from everwhen.overlap.service import GATEKEEPER_TOPIC
 from everwhen.postgres.pool import Connection
+from everwhen.postgres.wakeups import notify
 from everwhen.runs import store
 
 _MONDAY: Final = datetime(1970, 1, 5, tzinfo=UTC)
@@ -104,6 +106,7 @@ def _cursor_of(made: CaughtUpStep) -> Cursor:
 async def _insert_caught_up(
     conn: Connection, runs: Sequence[tuple[CaughtUpStep, CaughtUp]], *, now: datetime, tz_version: str
 ) -> int:
+    await notify(conn, [GATEKEEPER_TOPIC])  # they may be behind the gate of their schedule, and due
     return await store.insert_caught_up(
         conn,
         tenant_ids=[made.step.rest.tenant_id for made, _ in runs],

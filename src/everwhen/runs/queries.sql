@@ -32,16 +32,26 @@ with intended as (
          due_at, %(now)s, expires_at, input, %(tz_version)s
   from intended
   on conflict do nothing
-  returning tenant_id, run_id, queue, priority, due_at, task, expires_at, schedule_uid
-), lined_up as (
-  insert into everwhen.waiting (tenant_id, queue, priority, available_at, run_id, task, expires_at, is_followed)
-  select p.tenant_id, p.queue, p.priority, p.due_at, p.run_id, p.task, p.expires_at, s.is_followed
+  returning tenant_id, run_id, queue, priority, due_at, task, expires_at, schedule_uid, nominal_at
+), placed as (
+  select p.*, s.is_followed, s.is_gated, s.is_strict
   from planned p
   cross join lateral (
-    select s.is_followed
+    select s.is_followed, s.is_gated, s.spec #>> '{overlap,policy}' = 'strict_sequential' as is_strict
     from everwhen.schedules s
     where s.tenant_id = p.tenant_id and s.uid = p.schedule_uid
     offset 0) s
+), lined_up as (
+  insert into everwhen.waiting (tenant_id, queue, priority, available_at, run_id, task, expires_at, is_followed)
+  select tenant_id, queue, priority, due_at, run_id, task, expires_at, is_followed from placed where not is_gated
+), held as (
+  -- Behind the schedule's gate: its gatekeeper decides when they are due (see overlap/service.py).
+  insert into everwhen.held
+    (tenant_id, schedule_uid, line_at, run_id, due_at, look_at, queue, priority, task, expires_at, is_planned)
+  select tenant_id, schedule_uid, case when is_strict then nominal_at else due_at end, run_id, due_at, due_at, queue,
+         priority, task, expires_at, true
+  from placed
+  where is_gated
 )
 insert into everwhen.events (tenant_id, run_id, at, kind)
 select tenant_id, run_id, %(now)s, 'planned' from planned;
@@ -125,17 +135,28 @@ with intended as (
   on conflict do nothing
   returning tenant_id, run_id
 ), placed as (
-  select i.*, s.is_followed
+  select i.*, s.is_followed, s.is_gated, s.is_strict
   from planned p
   join intended i using (tenant_id, run_id)
   cross join lateral (
-    select s.is_followed
+    select s.is_followed, s.is_gated, s.spec #>> '{overlap,policy}' = 'strict_sequential' as is_strict
     from everwhen.schedules s
     where s.tenant_id = i.tenant_id and s.uid = i.schedule_uid
     offset 0) s
 ), lined_up as (
   insert into everwhen.waiting (tenant_id, queue, priority, available_at, run_id, task, expires_at, is_followed)
-  select tenant_id, queue, own_priority, available_at, run_id, task, expires_at, is_followed from placed
+  select tenant_id, queue, own_priority, available_at, run_id, task, expires_at, is_followed
+  from placed
+  where not is_gated
+), held as (
+  -- Behind the schedule's gate, which looks when the run's turn has come. What was missed waits for room whatever the
+  -- policy does: how many of them run was decided already.
+  insert into everwhen.held
+    (tenant_id, schedule_uid, line_at, run_id, due_at, look_at, queue, priority, task, expires_at, is_planned, is_patient)
+  select tenant_id, schedule_uid, case when is_strict then nominal_at else available_at end, run_id, available_at,
+         available_at, queue, own_priority, task, expires_at, true, detail is not null
+  from placed
+  where is_gated
 )
 insert into everwhen.events (tenant_id, run_id, at, kind, reason, detail)
 select tenant_id, run_id, %(now)s, 'planned', reason, detail::jsonb from placed;
@@ -231,12 +252,30 @@ with intended as (
          utc_offset_seconds, %(now)s, %(now)s, expires_at, input, tz_version, origin_run_id, %(operation_id)s
   from intended
   on conflict do nothing
-  returning tenant_id, run_id, queue, priority, due_at, task, expires_at, schedule_uid, origin_run_id
+  returning tenant_id, run_id, queue, priority, due_at, task, expires_at, schedule_uid, nominal_at, origin_run_id
+), placed as (
+  select p.*, coalesce(s.is_gated, false) as is_gated, s.is_strict
+  from planned p
+  left join lateral (
+    select s.is_gated, s.spec #>> '{overlap,policy}' = 'strict_sequential' as is_strict
+    from everwhen.schedules s
+    where s.tenant_id = p.tenant_id and s.uid = p.schedule_uid
+    offset 0) s on true
 ), lined_up as (
   insert into everwhen.waiting (tenant_id, queue, priority, available_at, run_id, task, expires_at, is_followed)
   select tenant_id, queue, priority, due_at, run_id, task, expires_at,
          coalesce(schedule_uid = any(array(select schedule_uid from intended where is_followed)), false)
-  from planned
+  from placed
+  where not is_gated
+), held as (
+  -- Behind the gate of a schedule that has one: made by somebody, it waits for room whatever the policy does.
+  insert into everwhen.held
+    (tenant_id, schedule_uid, line_at, run_id, due_at, look_at, queue, priority, task, expires_at, is_planned, is_patient,
+     origin_run_id)
+  select tenant_id, schedule_uid, case when is_strict then coalesce(nominal_at, due_at) else due_at end, run_id, due_at,
+         due_at, queue, priority, task, expires_at, false, true, origin_run_id
+  from placed
+  where is_gated
 ), logged as (
   insert into everwhen.events (tenant_id, run_id, at, kind, detail)
   select tenant_id, run_id, %(now)s, 'planned',
@@ -270,12 +309,29 @@ with intended as (
          utc_offset_seconds, %(now)s, %(now)s, expires_at, input, %(tz_version)s, %(operation_id)s
   from intended
   on conflict do nothing
-  returning tenant_id, run_id, queue, priority, due_at, task, expires_at
+  returning tenant_id, run_id, queue, priority, due_at, task, expires_at, schedule_uid, nominal_at
+), placed as (
+  select p.*, coalesce(s.is_gated, false) as is_gated, s.is_strict
+  from planned p
+  left join lateral (
+    select s.is_gated, s.spec #>> '{overlap,policy}' = 'strict_sequential' as is_strict
+    from everwhen.schedules s
+    where s.tenant_id = p.tenant_id and s.uid = p.schedule_uid
+    offset 0) s on true
 ), lined_up as (
   insert into everwhen.waiting (tenant_id, queue, priority, available_at, run_id, task, expires_at, is_followed)
   select tenant_id, queue, priority, due_at, run_id, task, expires_at,
          exists (select from intended where is_followed)
-  from planned
+  from placed
+  where not is_gated
+), held as (
+  -- Behind the gate of a schedule that has one: made by somebody, it waits for room whatever the policy does.
+  insert into everwhen.held
+    (tenant_id, schedule_uid, line_at, run_id, due_at, look_at, queue, priority, task, expires_at, is_planned, is_patient)
+  select tenant_id, schedule_uid, case when is_strict then coalesce(nominal_at, due_at) else due_at end, run_id, due_at,
+         due_at, queue, priority, task, expires_at, false, true
+  from placed
+  where is_gated
 ), logged as (
   insert into everwhen.events (tenant_id, run_id, at, kind, detail)
   select tenant_id, run_id, %(now)s, 'planned', %(detail)s::jsonb from planned
@@ -304,6 +360,31 @@ from everwhen.spans
 where tenant_id = %(tenant_id)s and schedule_uid = %(schedule_uid)s and first_at <= %(last_at)s and last_at >= %(first_at)s
 order by first_at;
 
+-- name: insert_held
+-- The same of a schedule that has a gate, which decides about it when it is due.
+with planned as (
+  insert into everwhen.runs
+    (tenant_id, run_id, schedule_uid, schedule_revision, source, task, queue, priority, due_at, planned_at, expires_at,
+     input)
+  select t.tenant_id, %(run_id)s, %(schedule_uid)s, %(schedule_revision)s, 'api', t.name, t.queue,
+         coalesce(%(priority)s::smallint, t.priority), %(due_at)s, %(now)s,
+         %(due_at)s::timestamptz + make_interval(secs => least(t.start_deadline_seconds, t.total_deadline_seconds)),
+         %(input)s::jsonb
+  from everwhen.tasks t
+  where t.tenant_id = %(tenant_id)s and t.name = %(task)s
+  returning tenant_id, run_id, schedule_uid, queue, priority, due_at, task, expires_at
+), held as (
+  insert into everwhen.held
+    (tenant_id, schedule_uid, line_at, run_id, due_at, look_at, queue, priority, task, expires_at, is_planned, is_patient)
+  select tenant_id, schedule_uid, due_at, run_id, due_at, due_at, queue, priority, task, expires_at, false,
+         %(is_patient)s
+  from planned
+), logged as (
+  insert into everwhen.events (tenant_id, run_id, at, kind)
+  select tenant_id, run_id, %(now)s, 'planned' from planned
+)
+select run_id, queue from planned;
+
 -- name: insert_idempotency_key
 -- The first request with this key wins; zero rows mean that somebody was before.
 insert into everwhen.idempotency_keys (tenant_id, key, fingerprint, run_id, created_at)
@@ -319,15 +400,18 @@ select r.run_id, r.schedule_uid, s.name as schedule, r.schedule_revision, r.sour
        r.nominal_at, r.utc_offset_seconds, r.due_at, r.planned_at, r.expires_at, r.tz_version, r.input::text as input,
        r.origin_run_id, r.operation_id, d.redriven_as, d.state as letter, e.fingerprint,
        r.stands_for::text as stands_for,
-       w.available_at, coalesce(w.failures, l.failures) as failures,
+       coalesce(w.available_at, h.due_at) as available_at, coalesce(w.failures, l.failures) as failures,
        l.worker, l.claimed_at, l.lease_until, l.cancel_requested_at,
-       e.state as ended_state, e.reason, e.finished_at,
-       coalesce(e.attempts, l.attempt, w.attempts, 0) as attempts
+       e.state as ended_state, coalesce(e.reason, h.reason) as reason, e.finished_at,
+       coalesce(e.attempts, l.attempt, w.attempts, 0) as attempts,
+       h.run_id is not null as is_held, h.blocked_by, h.waits_since
 from everwhen.runs r
 left join lateral (
   select s.name from everwhen.schedules s where s.tenant_id = r.tenant_id and s.uid = r.schedule_uid offset 0) s on true
 left join lateral (
   select w.available_at, w.failures, w.attempts from everwhen.waiting w where w.tenant_id = r.tenant_id and w.run_id = r.run_id offset 0) w on true
+left join lateral (
+  select h.run_id, h.due_at, h.reason, h.blocked_by, h.waits_since from everwhen.held h where h.run_id = r.run_id and h.tenant_id = r.tenant_id offset 0) h on true
 left join lateral (
   select l.worker, l.claimed_at, l.lease_until, l.cancel_requested_at, l.failures, l.attempt from everwhen.leases l where l.tenant_id = r.tenant_id and l.run_id = r.run_id offset 0) l on true
 left join lateral (
@@ -381,6 +465,19 @@ with withdrawn as (
 insert into everwhen.events (tenant_id, run_id, at, kind, reason)
 select tenant_id, run_id, %(now)s, 'unplanned', %(reason)s from withdrawn;
 
+-- name: withdraw_held
+-- The same for those behind the schedule's gate.
+with withdrawn as (
+  delete from everwhen.held h
+  where h.tenant_id = %(tenant_id)s and h.schedule_uid = %(schedule_uid)s and h.is_planned and h.due_at > %(now)s
+    and (select r.nominal_at from everwhen.runs r where r.tenant_id = h.tenant_id and r.run_id = h.run_id) > %(now)s
+  returning h.tenant_id, h.run_id
+), gone as (
+  delete from everwhen.runs r using withdrawn w where r.tenant_id = w.tenant_id and r.run_id = w.run_id
+)
+insert into everwhen.events (tenant_id, run_id, at, kind, reason)
+select tenant_id, run_id, %(now)s, 'unplanned', %(reason)s from withdrawn;
+
 -- name: list_planned_ahead
 -- What these schedules have decided beyond now, instant by instant.
 select r.schedule_uid, r.run_id
@@ -412,6 +509,21 @@ with taken as (
 )
 select is_followed from taken;
 
+-- name: cancel_held
+-- A run that its schedule's gate has not let in. Whoever decides under the gate finds it gone.
+with taken as (
+  delete from everwhen.held
+  where run_id = %(run_id)s and tenant_id = %(tenant_id)s
+  returning tenant_id, run_id
+), ended as (
+  insert into everwhen.run_ends (tenant_id, run_id, state, reason, attempts, finished_at)
+  select tenant_id, run_id, 'cancelled', %(reason)s, 0, %(now)s from taken
+), logged as (
+  insert into everwhen.events (tenant_id, run_id, at, kind, reason, detail)
+  select tenant_id, run_id, %(now)s, 'cancelled', %(reason)s, %(detail)s::jsonb from taken
+)
+select true as is_followed from taken;
+
 -- name: request_cancel
 -- The holder is told by its next heartbeat. Asking twice changes nothing.
 with asked as (
@@ -425,9 +537,16 @@ select tenant_id, run_id, %(now)s, 'cancel_requested', attempt, %(reason)s, %(de
 
 -- name: find_schedule_target
 -- What running a schedule by hand means: its task and its input, under its present revision.
-select uid, revision, task, input::text as input, priority, is_followed
+select uid, revision, task, input::text as input, priority, is_followed, is_gated
 from everwhen.schedules
 where tenant_id = %(tenant_id)s and name = %(name)s and state <> 'deleted';
+
+-- name: share_schedule_target
+-- The same for whoever writes a run of it: a change of the schedule, which may give it a gate, waits until it is written.
+select uid, revision, task, input::text as input, priority, is_followed, is_gated
+from everwhen.schedules
+where tenant_id = %(tenant_id)s and name = %(name)s and state <> 'deleted'
+for share;
 
 -- name: find_task_queue
 -- Asked before a run is written, so that an unknown task costs no insert.
@@ -439,10 +558,11 @@ select r.run_id, r.schedule_uid, s.name as schedule, r.schedule_revision, r.sour
        r.nominal_at, r.utc_offset_seconds, r.due_at, r.planned_at, r.expires_at, r.tz_version, r.input::text as input,
        r.origin_run_id, r.operation_id, d.redriven_as, d.state as letter, e.fingerprint,
        r.stands_for::text as stands_for,
-       w.available_at, coalesce(w.failures, l.failures) as failures,
+       coalesce(w.available_at, h.due_at) as available_at, coalesce(w.failures, l.failures) as failures,
        l.worker, l.claimed_at, l.lease_until, l.cancel_requested_at,
-       e.state as ended_state, e.reason, e.finished_at,
-       coalesce(e.attempts, l.attempt, w.attempts, 0) as attempts
+       e.state as ended_state, coalesce(e.reason, h.reason) as reason, e.finished_at,
+       coalesce(e.attempts, l.attempt, w.attempts, 0) as attempts,
+       h.run_id is not null as is_held, h.blocked_by, h.waits_since
 from unnest(%(run_ids)s::uuid[]) as p (run_id)
 cross join lateral (
   select r.* from everwhen.runs r where r.tenant_id = %(tenant_id)s and r.run_id = p.run_id offset 0) r
@@ -450,6 +570,8 @@ left join lateral (
   select s.name from everwhen.schedules s where s.tenant_id = r.tenant_id and s.uid = r.schedule_uid offset 0) s on true
 left join lateral (
   select w.available_at, w.failures, w.attempts from everwhen.waiting w where w.tenant_id = r.tenant_id and w.run_id = r.run_id offset 0) w on true
+left join lateral (
+  select h.run_id, h.due_at, h.reason, h.blocked_by, h.waits_since from everwhen.held h where h.run_id = r.run_id and h.tenant_id = r.tenant_id offset 0) h on true
 left join lateral (
   select l.worker, l.claimed_at, l.lease_until, l.cancel_requested_at, l.failures, l.attempt from everwhen.leases l where l.tenant_id = r.tenant_id and l.run_id = r.run_id offset 0) l on true
 left join lateral (

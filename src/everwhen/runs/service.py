@@ -10,17 +10,19 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from everwhen import clock
 from everwhen.core.flex import MOST_WINDOW
 from everwhen.core.ids import instant_of, scheduled_run_id
 from everwhen.core.lifecycle import CancelRequested, Refused, Run, RunState, decide
+from everwhen.core.overlap import OverlapWish
 from everwhen.core.reasons import Reason
 from everwhen.core.retry import RetryPolicy
 from everwhen.core.zones import add
 from everwhen.errors import Conflict, InvalidInput, NotFound, Unavailable
+from everwhen.overlap import service as overlap
 from everwhen.postgres.pool import Connection, Database
 from everwhen.runs import store
 from everwhen.runs.ends import Ended, OnEnded, nobody_follows
@@ -62,7 +64,13 @@ class RunView:
 
 
 async def request_run(
-    db: Database, *, tenant_id: UUID, request: RunRequest, key: str, on_ready: OnReady | None = None
+    db: Database,
+    *,
+    tenant_id: UUID,
+    request: RunRequest,
+    key: str,
+    on_ready: OnReady | None = None,
+    on_ended: OnEnded = nobody_follows,
 ) -> tuple[RunView, bool]:
     """Make the run that is asked for, once for each key; say whether an earlier request had made it.
 
@@ -79,7 +87,7 @@ async def request_run(
             known = await store.find_idempotency_key(conn, tenant_id=tenant_id, key=key)
             return await _replay(conn, tenant_id, known, fingerprint), True
         due_at = _due_at(request, now)
-        queue = await _line_up(conn, tenant_id, request, run_id=run_id, due_at=due_at)
+        queue = await _line_up(conn, tenant_id, request, run_id=run_id, due_at=due_at, on_ended=on_ended)
         if on_ready is not None and due_at <= now:
             await on_ready(conn, tenant_id, queue)
         return await _read(conn, tenant_id, run_id), False
@@ -231,7 +239,8 @@ async def withdraw_planned(
     conn: Connection, *, tenant_id: UUID, schedule_uid: UUID, now: datetime, reason: Reason
 ) -> int:
     """Take back the runs planned for a schedule after `now`, in the caller's transaction; return how many."""
-    return await store.withdraw_planned(conn, tenant_id=tenant_id, schedule_uid=schedule_uid, now=now, reason=reason)
+    mine: dict[str, Any] = {"tenant_id": tenant_id, "schedule_uid": schedule_uid, "now": now, "reason": reason}
+    return await store.withdraw_planned(conn, **mine) + await store.withdraw_held(conn, **mine)
 
 
 async def _rows(conn: Connection, asked: Asked, *, before: UUID, limit: int) -> list[RunRow]:
@@ -260,31 +269,42 @@ async def _cancel(conn: Connection, tenant_id: UUID, view: RunView, *, detail: s
     key = {"tenant_id": tenant_id, "run_id": view.row.run_id}
     if answer.to is RunState.RUNNING:
         return bool(await store.request_cancel(conn, **key, reason=reason, detail=detail, now=conn.now))
-    is_followed = await store.cancel_waiting(conn, **key, reason=reason, detail=detail, now=conn.now)
+    write = store.cancel_held if view.row.is_held else store.cancel_waiting
+    is_followed = await write(conn, **key, reason=reason, detail=detail, now=conn.now)
     if is_followed:
         await on_ended(conn, [Ended(**key, state=answer.to, reason=reason)], conn.now)
     return is_followed is not None
 
 
-async def _line_up(conn: Connection, tenant_id: UUID, request: RunRequest, *, run_id: UUID, due_at: datetime) -> str:
-    target = None if request.schedule is None else await _target(conn, tenant_id, request.schedule)
+async def _line_up(
+    conn: Connection, tenant_id: UUID, request: RunRequest, *, run_id: UUID, due_at: datetime, on_ended: OnEnded
+) -> str:
+    """Write the run, into the line of its queue or behind its schedule's gate; return its queue."""
+    target = None
+    if request.schedule is not None:
+        target = await store.share_schedule_target(conn, tenant_id=tenant_id, name=request.schedule)
+        if target is None:
+            raise _unknown_schedule()
     task = target.task if target else request.task
     if task is None or await store.find_task_queue(conn, tenant_id=tenant_id, task=task) is None:
         raise InvalidInput.at("/task", f"There is no task named {task}: create it first.", code="task.unknown")
     await ensure_partitions(conn, [instant_of(run_id)])
-    made = await store.insert_requested(
-        conn,
-        tenant_id=tenant_id,
-        run_id=run_id,
-        task=task,
-        schedule_uid=target and target.uid,
-        schedule_revision=target and target.revision,
-        priority=target.priority if target and request.priority is None else request.priority,
-        due_at=due_at,
-        input=target.input if target and not request.has_input else json.dumps(request.input),
-        is_followed=target is not None and target.is_followed,
-        now=conn.now,
-    )
+    row: dict[str, Any] = {
+        "tenant_id": tenant_id,
+        "run_id": run_id,
+        "task": task,
+        "schedule_uid": target and target.uid,
+        "schedule_revision": target and target.revision,
+        "priority": target.priority if target and request.priority is None else request.priority,
+        "due_at": due_at,
+        "input": target.input if target and not request.has_input else json.dumps(request.input),
+        "now": conn.now,
+    }
+    if target is not None and target.is_gated and request.overlap is not OverlapWish.IGNORE:
+        made = await store.insert_held(conn, **row, is_patient=request.overlap is OverlapWish.WAIT)
+        await overlap.expect(conn, tenant_id=tenant_id, schedule_uid=target.uid, run_id=run_id, then=on_ended)
+    else:
+        made = await store.insert_requested(conn, **row, is_followed=target is not None and target.is_followed)
     assert made is not None  # tasks are never deleted
     return made.queue
 
@@ -308,6 +328,8 @@ def _fingerprint(request: RunRequest) -> bytes:
         request.priority,
         None if request.at is None else request.at.astimezone(UTC).isoformat(),
     ]
+    if request.overlap is not OverlapWish.RESPECT:  # left out, as requests of before there was a choice were spelt
+        said.append(request.overlap)
     return hashlib.sha256(json.dumps(said, sort_keys=True, separators=(",", ":")).encode()).digest()
 
 
@@ -322,7 +344,7 @@ async def _replay(conn: Connection, tenant_id: UUID, known: KnownRequest | None,
 async def _target(conn: Connection, tenant_id: UUID, schedule: str) -> ScheduleTarget:
     target = await store.find_schedule_target(conn, tenant_id=tenant_id, name=schedule)
     if target is None:
-        raise InvalidInput.at("/schedule", "There is no schedule of this name.", code="schedule.unknown")
+        raise _unknown_schedule()
     return target
 
 
@@ -360,6 +382,10 @@ def _view(row: RunRow, now: datetime) -> RunView | None:
 
 def _views(rows: Sequence[RunRow], now: datetime) -> list[RunView]:
     return [view for row in rows if (view := _view(row, now)) is not None]
+
+
+def _unknown_schedule() -> InvalidInput:
+    return InvalidInput.at("/schedule", "There is no schedule of this name.", code="schedule.unknown")
 
 
 def _unknown() -> NotFound:

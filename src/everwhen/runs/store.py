@@ -313,6 +313,36 @@ async def find_spans(
     return await fetch_all(conn, _SQL["find_spans"], params, VerdictSpan)
 
 
+async def insert_held(
+    conn: Conn,
+    *,
+    tenant_id: UUID,
+    run_id: UUID,
+    task: str,
+    schedule_uid: UUID,
+    schedule_revision: int,
+    priority: int | None,
+    due_at: datetime,
+    input: str,  # noqa: A002  # the column's name
+    is_patient: bool,
+    now: datetime,
+) -> LinedUp | None:
+    """Write a run of a gated schedule that somebody asked for; None without such a task. `input` is JSON text."""
+    params = {
+        "tenant_id": tenant_id,
+        "run_id": run_id,
+        "task": task,
+        "schedule_uid": schedule_uid,
+        "schedule_revision": schedule_revision,
+        "priority": priority,
+        "due_at": due_at,
+        "input": input,
+        "is_patient": is_patient,
+        "now": now,
+    }
+    return await fetch_optional(conn, _SQL["insert_held"], params, LinedUp)
+
+
 async def insert_idempotency_key(
     conn: Conn, *, tenant_id: UUID, key: str, fingerprint: bytes, run_id: UUID, now: datetime
 ) -> int:
@@ -379,6 +409,12 @@ async def withdraw_planned(conn: Conn, *, tenant_id: UUID, schedule_uid: UUID, r
     return await execute_count(conn, _SQL["withdraw_planned"], params)
 
 
+async def withdraw_held(conn: Conn, *, tenant_id: UUID, schedule_uid: UUID, reason: str, now: datetime) -> int:
+    """Take back what was planned for a schedule after `now` and is behind its gate; return how many runs."""
+    params = {"tenant_id": tenant_id, "schedule_uid": schedule_uid, "reason": reason, "now": now}
+    return await execute_count(conn, _SQL["withdraw_held"], params)
+
+
 async def cancel_waiting(
     conn: Conn, *, tenant_id: UUID, run_id: UUID, reason: str, detail: str | None, now: datetime
 ) -> bool | None:
@@ -388,6 +424,17 @@ async def cancel_waiting(
     """
     params = {"tenant_id": tenant_id, "run_id": run_id, "reason": reason, "detail": detail, "now": now}
     return await fetch_optional(conn, _SQL["cancel_waiting"], params, bool)
+
+
+async def cancel_held(
+    conn: Conn, *, tenant_id: UUID, run_id: UUID, reason: str, detail: str | None, now: datetime
+) -> bool | None:
+    """End a run that its schedule's gate has not let in; True, since its end is followed, or None when it is not there.
+
+    `detail` is JSON text.
+    """
+    params = {"tenant_id": tenant_id, "run_id": run_id, "reason": reason, "detail": detail, "now": now}
+    return await fetch_optional(conn, _SQL["cancel_held"], params, bool)
 
 
 async def request_cancel(
@@ -402,6 +449,12 @@ async def find_schedule_target(conn: Conn, *, tenant_id: UUID, name: str) -> Sch
     """What a schedule would run."""
     params = {"tenant_id": tenant_id, "name": name}
     return await fetch_optional(conn, _SQL["find_schedule_target"], params, ScheduleTarget)
+
+
+async def share_schedule_target(conn: Conn, *, tenant_id: UUID, name: str) -> ScheduleTarget | None:
+    """What a schedule would run; no change of it commits before this transaction ends."""
+    params = {"tenant_id": tenant_id, "name": name}
+    return await fetch_optional(conn, _SQL["share_schedule_target"], params, ScheduleTarget)
 
 
 async def find_task_queue(conn: Conn, *, tenant_id: UUID, task: str) -> str | None:

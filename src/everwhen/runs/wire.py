@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field, JsonValue, model_validator
 from everwhen.core.fingerprints import likeness, likeness_without_error
 from everwhen.core.lifecycle import AttemptOutcome, EventKind, RunState
 from everwhen.core.meanings import sentence_of
+from everwhen.core.overlap import OverlapWish
 from everwhen.http.fields import Instant, Name, Payload, Priority, Sentence, Utc, Wire
 from everwhen.http.pages import Page
 from everwhen.http.reasons import ReasonCode, ReasonSentence
@@ -24,11 +25,17 @@ class RunIn(Wire):
     input: Payload = Field(default_factory=dict, description="Left out for a schedule: its own input.")
     priority: Priority | None = Field(default=None, description="Null: the schedule's, or the task's.")
     at: Instant | None = Field(default=None, description="When it becomes due, with its offset; null: now.")
+    overlap: OverlapWish = Field(
+        default=OverlapWish.RESPECT,
+        description="Of a schedule with an overlap policy: respect it, wait for room whatever it says, or ignore it.",
+    )
 
     @model_validator(mode="after")
     def _one_target(self) -> Self:
         if (self.task is None) == (self.schedule is None):
             raise ValueError("name either a task or a schedule")
+        if self.schedule is None and self.overlap is not OverlapWish.RESPECT:
+            raise ValueError("overlap is about the runs of a schedule: name one")
         return self
 
     def request(self) -> RunRequest:
@@ -40,6 +47,7 @@ class RunIn(Wire):
             has_input="input" in self.model_fields_set,
             priority=self.priority,
             at=self.at,
+            overlap=self.overlap,
         )
 
 
@@ -77,6 +85,8 @@ class RunOut(BaseModel):
     state: RunState
     reason: ReasonCode | None
     reason_sentence: ReasonSentence
+    blocked_by: list[UUID] = Field(description="The runs, or some of them, that it waits for behind the gate.")
+    waits_since: Utc | None = Field(description="Since when it waits there for this reason.")
     task: str
     queue: str
     priority: int
@@ -159,6 +169,8 @@ def run_out(view: RunView) -> RunOut:
         state=view.state,
         reason=row.reason,
         reason_sentence=sentence_of(row.reason),
+        blocked_by=row.blocked_by or [],
+        waits_since=row.waits_since,
         task=row.task,
         queue=row.queue,
         priority=row.priority,

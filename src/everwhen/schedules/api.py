@@ -12,6 +12,8 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from everwhen.core.ahead import Touch
 from everwhen.core.flex import Flex
 from everwhen.core.meanings import sentence_of
+from everwhen.core.overlap import Overlap
+from everwhen.core.overlap_json import explain_overlap
 from everwhen.core.reasons import Reason
 from everwhen.core.triggers import Occurrence, Timing, find_seed
 from everwhen.core.zones import tz_version
@@ -29,6 +31,7 @@ from everwhen.schedules.wire import (
     PauseIn,
     PreviewIn,
     PreviewOut,
+    ReasonIn,
     ResumedOut,
     RevisionOut,
     ScheduleChange,
@@ -37,6 +40,7 @@ from everwhen.schedules.wire import (
     TouchOut,
     changes_of,
     flex_of,
+    overlap_of,
     seeded,
     timing_of,
 )
@@ -63,6 +67,8 @@ async def create_schedule(*, tenant: str, body: ScheduleIn, access: Editor, resp
             timing=timing_of(body),
             catch_up=catch_up_of(body.catch_up),
             flex=flex_of(body.flex),
+            overlap=overlap_of(body.overlap),
+            pause_after_failures=body.pause_after_failures,
             preset=body.preset,
         ),
         input=body.input,
@@ -92,7 +98,8 @@ async def list_schedules(
 async def preview_timing(*, body: PreviewIn, access: Reader) -> PreviewOut:
     """Show when a timing that is not saved would fire."""
     timing, flex = seeded(timing_of(body)), flex_of(body.flex)
-    found = await _preview(access, timing, body.count, flex=flex)
+    overlap = overlap_of(body.overlap)
+    found = await _preview(access, timing, body.count, flex=flex, overlap=overlap)
     spec = Spec(timing=timing, catch_up=catch_up_of(body.catch_up or CatchUpFields()), flex=flex)
     past = await preview_creation(access.database, tenant_id=access.tenant_id, spec=spec, since=body.since)
     return found.model_copy(update={"past": past and preview_out(past)})
@@ -128,15 +135,25 @@ async def update_schedule(
 async def delete_schedule(*, name: ScheduleName, access: Editor, reason: Why = None) -> None:
     """End a schedule; its history stays, its name is free."""
     await service.delete_schedule(
-        access.database, tenant_id=access.tenant_id, name=name, change=_change(access, reason)
+        access.database,
+        tenant_id=access.tenant_id,
+        name=name,
+        change=_change(access, reason),
+        on_ended=access.plane.on_ended,
     )
 
 
 @router.post("/v1/tenants/{tenant}/schedules/{name}/pause", responses=_BUSY)
 async def pause_schedule(*, name: ScheduleName, body: PauseIn, access: Operator) -> ScheduleOut:
-    """Stop planning, with a reason."""
-    change = _change(access, body.reason)
-    return _out(await service.pause_schedule(access.database, tenant_id=access.tenant_id, name=name, change=change))
+    """Stop planning, with a reason, for good or until an instant."""
+    paused = await service.pause_schedule(
+        access.database,
+        tenant_id=access.tenant_id,
+        name=name,
+        change=_change(access, body.reason),
+        until=body.until,
+    )
+    return _out(paused)
 
 
 @router.post("/v1/tenants/{tenant}/schedules/{name}/resume", responses=_BUSY)
@@ -150,6 +167,13 @@ async def resume_schedule(*, name: ScheduleName, access: Operator, body: ResumeI
         rule=None if body is None or body.catch_up is None else rule_of(body.catch_up),
     )
     return ResumedOut(**_out(resumed.schedule).model_dump(), left_behind=preview_out(resumed.left_behind))
+
+
+@router.post("/v1/tenants/{tenant}/schedules/{name}/release", responses=_BUSY)
+async def release_schedule(*, name: ScheduleName, access: Operator, body: ReasonIn | None = None) -> ScheduleOut:
+    """Let the line of a strictly sequential schedule go on that a dead run holds up."""
+    change = _change(access, body and body.reason)
+    return _out(await service.release_schedule(access.database, tenant_id=access.tenant_id, name=name, change=change))
 
 
 @router.get("/v1/tenants/{tenant}/schedules/{name}/revisions")
@@ -173,11 +197,17 @@ async def preview_schedule(*, name: ScheduleName, access: Reader, count: Count =
     """Show when a schedule fires next, paused or not."""
     schedule = await service.get_schedule(access.database, tenant_id=access.tenant_id, name=name)
     spec = schedule.spec
-    return await _preview(access, spec.timing, count, flex=spec.flex, uid=schedule.uid)
+    return await _preview(access, spec.timing, count, flex=spec.flex, overlap=spec.overlap, uid=schedule.uid)
 
 
 async def _preview(
-    access: Access, timing: Timing, count: int, *, flex: Flex | None = None, uid: UUID | None = None
+    access: Access,
+    timing: Timing,
+    count: int,
+    *,
+    flex: Flex | None,
+    overlap: Overlap,
+    uid: UUID | None = None,
 ) -> PreviewOut:
     seen = await looking_ahead.preview(
         access.database, tenant_id=access.tenant_id, timing=timing, count=count, flex=flex, uid=uid
@@ -185,6 +215,7 @@ async def _preview(
     fires = sum(occurrence.skipped is None for occurrence in seen.occurrences)
     return PreviewOut(
         sentence=seen.sentence,
+        overlap=explain_overlap(overlap),
         fires_per_year=seen.frequency.fires,
         fires_per_year_exact=seen.frequency.exact,
         transitions=[_touch_out(touch) for touch in seen.touches],
@@ -212,6 +243,7 @@ def _out(schedule: Schedule) -> ScheduleOut:
         name=schedule.name,
         state=schedule.state,
         state_reason=schedule.state_reason,
+        paused_until=schedule.paused_until,
         revision=schedule.revision,
         task=schedule.task,
         input=schedule.input,
@@ -240,6 +272,7 @@ def _revision_out(before: Revision | None, revision: Revision) -> RevisionOut:
             FieldChange(field=change.field, before=change.before, after=change.after)
             for change in ([] if before is None else differences(before, revision))
         ],
+        paused_until=revision.paused_until,
     )
 
 

@@ -13,6 +13,9 @@ from everwhen.core.calendar_use import Book, parse_use, use_to_json
 from everwhen.core.catchup import CatchUp, catch_up_to_json, parse_catch_up
 from everwhen.core.errors import TriggerError
 from everwhen.core.flex import Flex, flex_to_json, parse_flex
+from everwhen.core.overlap import Overlap
+from everwhen.core.overlap_json import overlap_to_json, parse_overlap
+from everwhen.core.streaks import Count
 from everwhen.core.triggers import (
     Timing,
     bind,
@@ -45,6 +48,7 @@ class RevisionAction(StrEnum):
     UPDATED = "updated"
     PAUSED = "paused"
     RESUMED = "resumed"
+    RELEASED = "released"  # somebody let its line go on that a dead run held up
     REZONED = "rezoned"  # a new release of the tz database moved what was planned
     DELETED = "deleted"
 
@@ -53,12 +57,16 @@ class RevisionAction(StrEnum):
 class Spec:
     """When a schedule fires, how far its runs may be put off, and what becomes of instants that passed unseen.
 
-    `preset` names the preset that completed it; it is told, and decides nothing.
+    `overlap` says what becomes of a run while earlier ones have not ended; after `pause_after_failures` runs in a row
+    that were planned and failed, the schedule pauses itself. `preset` names the preset that completed it; it is told,
+    and decides nothing.
     """
 
     timing: Timing
     catch_up: CatchUp = field(default_factory=CatchUp)
     flex: Flex | None = None
+    overlap: Overlap = field(default_factory=Overlap)
+    pause_after_failures: int | None = None
     preset: str | None = None
 
 
@@ -87,6 +95,7 @@ class Schedule:
     name: str
     state: ScheduleState
     state_reason: str | None
+    paused_until: datetime | None
     revision: int
     task: str
     definition: str
@@ -112,6 +121,7 @@ class ScheduleRow:
     name: str
     state: str
     state_reason: str | None
+    paused_until: datetime | None
     revision: int
     task: str
     spec: str
@@ -132,6 +142,8 @@ class CursorRow:
     uid: UUID
     name: str
     state: str
+    state_reason: str | None
+    paused_until: datetime | None
     revision: int
     task: str
     spec: str
@@ -179,6 +191,7 @@ class Revision:
     reason: str | None
     changed_at: datetime
     tz_version: str | None
+    paused_until: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,6 +238,42 @@ class RezonedRow:
     tz_version: str | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreakRun:
+    """An ended run that counts for its schedule's failures in a row."""
+
+    tenant_id: UUID
+    schedule_uid: UUID
+    run_id: UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Streak:
+    """A schedule's failures in a row, as they were locked."""
+
+    tenant_id: UUID
+    schedule_uid: UUID
+    pause_after: int
+    failures: int
+    run_ids: list[UUID]
+    pause_at: datetime | None
+
+    def count(self) -> Count:
+        """Return what is counted."""
+        return Count(
+            pause_after=self.pause_after, failures=self.failures, run_ids=tuple(self.run_ids), pause_at=self.pause_at
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedChange:
+    """A schedule that is to be paused or resumed by itself, and when."""
+
+    tenant_id: UUID
+    schedule_uid: UUID
+    at: datetime
+
+
 @lru_cache(maxsize=PARSED_SPECS)
 def parse_spec(text: str, zones: ZoneSource | None = None) -> Spec:
     """Read what `spec_to_json` made; raise TriggerError when this version cannot plan by it.
@@ -235,6 +284,8 @@ def parse_spec(text: str, zones: ZoneSource | None = None) -> Spec:
     return Spec(
         timing=timing_from_data(data, zones=zones),
         flex=parse_flex(data.get("flex")),
+        overlap=parse_overlap(data.get("overlap")),
+        pause_after_failures=data.get("pause_after_failures"),
         preset=data.get("preset"),
         catch_up=parse_catch_up(data["catch_up"]),
     )
@@ -269,6 +320,9 @@ def spec_to_data(spec: Spec) -> dict[str, Any]:
         "flex": flex_to_json(spec.flex),
         # Left out of most specs: whoever plans looks for the word before it reads anything.
         **({} if timing.calendars is None else {"calendars": use_to_json(timing.calendars)}),
+        # The mere presence of these two says that the schedule has a gate, and that somebody follows its runs.
+        **({"overlap": overlap_to_json(spec.overlap)} if spec.overlap.is_gated else {}),
+        **({} if spec.pause_after_failures is None else {"pause_after_failures": spec.pause_after_failures}),
         **({} if spec.preset is None else {"preset": spec.preset}),
     }
 
@@ -297,6 +351,7 @@ def schedule_from_row(row: ScheduleRow, *, now: datetime, book: Book) -> Schedul
         name=row.name,
         state=ScheduleState(row.state),
         state_reason=row.state_reason,
+        paused_until=row.paused_until,
         revision=row.revision,
         task=row.task,
         definition=row.spec,

@@ -24,7 +24,9 @@ from everwhen.core.planning import Cursor, Plan
 from everwhen.core.reasons import Reason
 from everwhen.core.zones import ZoneSource
 from everwhen.errors import Conflict
+from everwhen.overlap.service import GATEKEEPER_TOPIC
 from everwhen.postgres.pool import Connection
+from everwhen.postgres.wakeups import notify
 from everwhen.runs.planning import record_plans
 from everwhen.schedules import store
 from everwhen.schedules.arrears.model import NewArrears
@@ -87,6 +89,8 @@ async def plan_due(
         if instants >= MOST_INSTANTS_A_BATCH:
             break
     runs = await _write_or_put_off(conn, plans, look)
+    if any(made.is_gated and made.plan.runs for made in plans):
+        await notify(conn, [GATEKEEPER_TOPIC])
     more = (
         len(locked) == batch
         or len(due) < len(locked)
@@ -155,6 +159,7 @@ class _Made(NamedTuple):
     cursor: Cursor
     plan: Plan
     overdue: NewArrears | None
+    is_gated: bool
 
 
 async def _rezoned(conn: Connection, due: Sequence[DueSchedule], look: _Look) -> Sequence[DueSchedule]:
@@ -190,7 +195,7 @@ async def _plan_or_put_off(
         overdue = overdue_arrears(cursor, spec, revision=stored.revision, now=look.now)
         live = cursor if overdue is None else replace(cursor, decided_until=overdue.until)
         plan = planning.plan(live, now=look.now, until=look.until, policy=spec.catch_up)
-        return _Made(schedule=schedule, cursor=cursor, plan=plan, overdue=overdue)
+        return _Made(schedule=schedule, cursor=cursor, plan=plan, overdue=overdue, is_gated=spec.overlap.is_gated)
     except Exception as error:  # noqa: BLE001  # one bad schedule never stops the loop: it is put off, and says why
         await _put_off(conn, schedule, error, look)
         return None

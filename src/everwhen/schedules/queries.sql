@@ -1,19 +1,22 @@
 -- name: insert_schedule
--- The name is free again once its schedule is deleted (the index is partial); zero rows mean that it is taken.
+-- The name is free again once its schedule is deleted (the index is partial); zero rows mean that it is taken. What a
+-- spec says about overlap and failures is what its runs are gated and followed for.
 insert into everwhen.schedules
-  (tenant_id, uid, name, state, state_reason, revision, task, spec, input, priority, created_at, updated_at)
+  (tenant_id, uid, name, state, state_reason, revision, task, spec, input, priority, created_at, updated_at,
+   is_gated, is_followed)
 values
   (%(tenant_id)s, %(uid)s, %(name)s, %(state)s, %(state_reason)s, 1, %(task)s, %(spec)s::jsonb, %(input)s::jsonb,
-   %(priority)s, %(now)s, %(now)s)
+   %(priority)s, %(now)s, %(now)s, %(spec)s::jsonb ? 'overlap', %(spec)s::jsonb ?| '{overlap,pause_after_failures}')
 on conflict (tenant_id, name) where state <> 'deleted' do nothing
 returning uid;
 
 -- name: insert_revision
 -- What the schedule has become, with who changed it and why.
 insert into everwhen.schedule_revisions
-  (tenant_id, uid, revision, action, task, spec, input, priority, changed_by, reason, changed_at, tz_version)
+  (tenant_id, uid, revision, action, task, spec, input, priority, changed_by, reason, changed_at, tz_version,
+   paused_until)
 select tenant_id, uid, revision, %(action)s, task, spec, input, priority, %(changed_by)s, %(reason)s, %(now)s,
-       %(tz_version)s
+       %(tz_version)s, paused_until
 from everwhen.schedules
 where tenant_id = %(tenant_id)s and uid = %(uid)s;
 
@@ -22,14 +25,14 @@ insert into everwhen.watermarks (tenant_id, schedule_uid, decided_until, next_at
 values (%(tenant_id)s, %(uid)s, %(decided_until)s, %(next_at)s, %(tz_version)s);
 
 -- name: get_schedule
-select s.uid, s.name, s.state, s.state_reason, s.revision, s.task, s.spec::text as spec, s.input::text as input,
+select s.uid, s.name, s.state, s.state_reason, s.paused_until, s.revision, s.task, s.spec::text as spec, s.input::text as input,
        s.priority, s.created_at, s.updated_at, w.decided_until, w.next_at, w.last_error
 from everwhen.schedules s
 join everwhen.watermarks w on w.tenant_id = s.tenant_id and w.schedule_uid = s.uid
 where s.tenant_id = %(tenant_id)s and s.name = %(name)s and s.state <> 'deleted';
 
 -- name: list_schedules
-select s.uid, s.name, s.state, s.state_reason, s.revision, s.task, s.spec::text as spec, s.input::text as input,
+select s.uid, s.name, s.state, s.state_reason, s.paused_until, s.revision, s.task, s.spec::text as spec, s.input::text as input,
        s.priority, s.created_at, s.updated_at, w.decided_until, w.next_at, w.last_error
 from everwhen.schedules s
 join everwhen.watermarks w on w.tenant_id = s.tenant_id and w.schedule_uid = s.uid
@@ -39,7 +42,7 @@ limit %(limit)s;
 
 -- name: list_revisions
 select revision, action, task, spec::text as spec, input::text as input, priority, changed_by, reason, changed_at,
-       tz_version
+       tz_version, paused_until
 from everwhen.schedule_revisions
 where tenant_id = %(tenant_id)s and uid = %(uid)s and revision > %(after)s
 order by revision
@@ -49,8 +52,8 @@ limit %(limit)s;
 -- A change waits for the planner and keeps it away until it commits, so no run of an old revision appears behind it.
 -- NO KEY: the planner holds the watermark while its spans check their key against the schedule; a full lock on the
 -- schedule would make the two wait for each other.
-select s.tenant_id, s.uid, s.name, s.state, s.revision, s.task, s.spec::text as spec, s.input::text as input,
-       s.priority, s.updated_at, w.decided_until, w.skip_until, w.skip_reason
+select s.tenant_id, s.uid, s.name, s.state, s.state_reason, s.paused_until, s.revision, s.task, s.spec::text as spec,
+       s.input::text as input, s.priority, s.updated_at, w.decided_until, w.skip_until, w.skip_reason
 from everwhen.schedules s
 join everwhen.watermarks w on w.tenant_id = s.tenant_id and w.schedule_uid = s.uid
 where s.tenant_id = %(tenant_id)s and s.name = %(name)s and s.state <> 'deleted'
@@ -59,12 +62,13 @@ for no key update of w, s;
 -- name: update_schedule
 update everwhen.schedules
 set task = %(task)s, spec = %(spec)s::jsonb, input = %(input)s::jsonb, priority = %(priority)s,
+    is_gated = %(spec)s::jsonb ? 'overlap', is_followed = %(spec)s::jsonb ?| '{overlap,pause_after_failures}',
     revision = revision + 1, updated_at = %(now)s
 where tenant_id = %(tenant_id)s and uid = %(uid)s and revision = %(revision)s;
 
 -- name: set_state
 update everwhen.schedules
-set state = %(state)s, state_reason = %(reason)s, revision = revision + 1, updated_at = %(now)s
+set state = %(state)s, state_reason = %(reason)s, paused_until = %(until)s, revision = revision + 1, updated_at = %(now)s
 where tenant_id = %(tenant_id)s and uid = %(uid)s and revision = %(revision)s;
 
 -- name: move_watermark
@@ -152,3 +156,78 @@ from everwhen.schedules
 where (tenant_id, uid) > (%(after_tenant_id)s, %(after_uid)s) and tenant_id <= %(last_tenant_id)s and state = 'active'
 order by tenant_id, uid
 limit %(limit)s;
+
+-- name: save_streak
+-- A schedule that pauses itself after some failures in a row; a change of the number keeps the count.
+insert into everwhen.streaks (tenant_id, schedule_uid, pause_after)
+values (%(tenant_id)s, %(uid)s, %(pause_after)s)
+on conflict (tenant_id, schedule_uid) do update set pause_after = excluded.pause_after;
+
+-- name: drop_streak
+delete from everwhen.streaks where tenant_id = %(tenant_id)s and schedule_uid = %(uid)s;
+
+-- name: reset_streak
+-- A schedule that is resumed begins anew.
+update everwhen.streaks
+set failures = 0, run_ids = '{}', pause_at = null
+where tenant_id = %(tenant_id)s and schedule_uid = %(uid)s;
+
+-- name: find_streak_runs
+-- Which of the ended runs count: those that a schedule planned which counts its failures.
+select r.tenant_id, r.schedule_uid, r.run_id
+from unnest(%(tenant_ids)s::uuid[], %(run_ids)s::uuid[]) as e (tenant_id, run_id)
+cross join lateral (
+  select r.tenant_id, r.schedule_uid, r.run_id
+  from everwhen.runs r
+  where r.tenant_id = e.tenant_id and r.run_id = e.run_id and r.source = 'schedule' and exists (
+    select from everwhen.streaks s where s.tenant_id = r.tenant_id and s.schedule_uid = r.schedule_uid)
+  offset 0) r;
+
+-- name: lock_streaks
+-- After the gates, in the order of the key.
+select tenant_id, schedule_uid, pause_after, failures, run_ids, pause_at
+from everwhen.streaks
+where tenant_id = any(%(tenant_ids)s::uuid[]) and schedule_uid = any(%(uids)s::uuid[])
+order by tenant_id, schedule_uid
+for no key update;
+
+-- name: write_streak
+update everwhen.streaks
+set failures = %(failures)s, run_ids = %(run_ids)s, pause_at = %(pause_at)s
+where tenant_id = %(tenant_id)s and schedule_uid = %(uid)s;
+
+-- name: find_failing
+-- Schedules that are to be paused for their failures. It locks nothing: the schedule is locked first, as everywhere.
+select s.tenant_id, s.schedule_uid, s.pause_at as at
+from everwhen.streaks s
+where s.pause_at is not null
+order by s.pause_at
+limit %(limit)s;
+
+-- name: put_off_failing
+update everwhen.streaks
+set pause_at = %(until)s
+where tenant_id = %(tenant_id)s and schedule_uid = %(uid)s and pause_at <= %(now)s;
+
+-- name: find_pauses_to_end
+-- Schedules whose pause ends by itself, those that end first.
+select tenant_id, uid as schedule_uid, paused_until as at
+from everwhen.schedules
+where paused_until is not null
+order by paused_until
+limit %(limit)s;
+
+-- name: put_off_resuming
+-- Only one whose time has come: the end that somebody chose for another pause stays.
+update everwhen.schedules
+set paused_until = %(until)s
+where tenant_id = %(tenant_id)s and uid = %(uid)s and paused_until <= %(now)s;
+
+-- name: lock_cursor_of
+-- A schedule by its uid, as lock_cursor locks it by its name.
+select s.tenant_id, s.uid, s.name, s.state, s.state_reason, s.paused_until, s.revision, s.task, s.spec::text as spec,
+       s.input::text as input, s.priority, s.updated_at, w.decided_until, w.skip_until, w.skip_reason
+from everwhen.schedules s
+join everwhen.watermarks w on w.tenant_id = s.tenant_id and w.schedule_uid = s.uid
+where s.tenant_id = %(tenant_id)s and s.uid = %(uid)s and s.state <> 'deleted'
+for no key update of w, s;

@@ -40,9 +40,11 @@ from everwhen.core.triggers import (
 )
 from everwhen.core.zones import FIRST_INSTANT, LAST_INSTANT, tz_version
 from everwhen.errors import Conflict, InvalidInput, NotFound
+from everwhen.pauses.service import refuse_until
 from everwhen.postgres.pool import Connection, Database
 from everwhen.runs import service as runs
-from everwhen.schedules import planner, store
+from everwhen.runs.ends import OnEnded, nobody_follows
+from everwhen.schedules import gating, planner, store
 from everwhen.schedules.arrears import changes as arrears
 from everwhen.schedules.arrears.preview import Preview
 from everwhen.schedules.binding import books_of
@@ -118,6 +120,7 @@ async def create_schedule(db: Database, *, tenant_id: UUID, draft: ScheduleDraft
         await store.insert_watermark(
             conn, tenant_id=tenant_id, uid=uid, decided_until=now, next_at=next_at, tz_version=tz_version()
         )
+        await gating.keep(conn, tenant_id=tenant_id, uid=uid, after=spec)
         await _record(conn, tenant_id, uid, action=RevisionAction.CREATED, change=change)
         if since is not None:
             await arrears.begin_in_the_past(
@@ -207,6 +210,9 @@ async def change_schedule(
     if book:
         await set_calendars(conn, tenant_id=tenant_id, schedule_uid=cursor.uid, names=names)
     await _replace(conn, cursor, after)
+    await gating.keep(
+        conn, tenant_id=tenant_id, uid=cursor.uid, before=in_force, after=spec, is_paused=_is_paused(cursor)
+    )
     await _decide_from_now(conn, cursor, None if _is_paused(cursor) else spec)
     await _record(conn, tenant_id, cursor.uid, action=RevisionAction.UPDATED, change=change)
     past = None if _is_paused(cursor) else await arrears.edit_past(conn, cursor, in_force, spec)
@@ -220,17 +226,31 @@ async def change_schedule(
     )
 
 
-async def pause_schedule(db: Database, *, tenant_id: UUID, name: str, change: Change) -> Schedule:
-    """Stop planning; raise NotFound, and Conflict when it is paused already."""
+async def pause_schedule(
+    db: Database, *, tenant_id: UUID, name: str, change: Change, until: datetime | None = None
+) -> Schedule:
+    """Stop planning, for good or until an instant; what is due and behind the gate stays there.
+
+    Raises NotFound, Conflict when it is paused already, and InvalidInput when `until` has passed or lies too far ahead.
+    """
     async with db.tenant(tenant_id) as conn:
-        cursor = await _settled(conn, tenant_id, name, Reason.SCHEDULE_PAUSED)
-        if _is_paused(cursor):
-            raise Conflict("The schedule is paused already.", code="schedule.paused")
-        await arrears.hold_past(conn, cursor)
-        await _set_state(conn, cursor, ScheduleState.PAUSED, change.reason)
-        await _decide_from_now(conn, cursor, None)
-        await _record(conn, tenant_id, cursor.uid, action=RevisionAction.PAUSED, change=change)
+        refuse_until(until, now=conn.now)
+        cursor = await _locked(conn, tenant_id, name)
+        await pause_locked(conn, cursor, change=change, until=until)
         return await _read(conn, tenant_id, name)
+
+
+async def pause_locked(conn: Connection, cursor: CursorRow, *, change: Change, until: datetime | None = None) -> None:
+    """Pause a schedule that the caller has locked; raise Conflict when it is paused already."""
+    await planner.settle(conn, cursor, now=conn.now)
+    if _is_paused(cursor):
+        raise Conflict("The schedule is paused already.", code="schedule.paused")
+    await _withdraw(conn, cursor, Reason.SCHEDULE_PAUSED)
+    await arrears.hold_past(conn, cursor)
+    await _set_state(conn, cursor, ScheduleState.PAUSED, change.reason, until=until)
+    await gating.pause(conn, tenant_id=cursor.tenant_id, uid=cursor.uid, is_paused=True)
+    await _decide_from_now(conn, cursor, None)
+    await _record(conn, cursor.tenant_id, cursor.uid, action=RevisionAction.PAUSED, change=change)
 
 
 async def resume_schedule(
@@ -242,24 +262,50 @@ async def resume_schedule(
     """
     async with db.tenant(tenant_id) as conn:
         cursor = await _locked(conn, tenant_id, name)
-        if not _is_paused(cursor):
-            raise Conflict("The schedule is not paused.", code="schedule.not_paused")
-        spec = _spec_of(cursor)
-        spec = bind_spec(spec, await share_book(conn, tenant_id=tenant_id, names=calendar_names(spec.timing)))
-        await _set_state(conn, cursor, ScheduleState.ACTIVE, None)
-        await _decide_from_now(conn, cursor, spec)
-        await _record(conn, tenant_id, cursor.uid, action=RevisionAction.RESUMED, change=change)
-        left_behind = await arrears.resume_past(conn, cursor, spec, rule=rule or spec.catch_up.on_resume)
+        left_behind = await resume_locked(conn, cursor, change=change, rule=rule)
         return Resumed(schedule=await _read(conn, tenant_id, name), left_behind=left_behind)
 
 
-async def delete_schedule(db: Database, *, tenant_id: UUID, name: str, change: Change) -> None:
-    """End a schedule for good; its history stays, its name is free. Raise NotFound."""
+async def resume_locked(conn: Connection, cursor: CursorRow, *, change: Change, rule: Rule | None = None) -> Preview:
+    """Resume a schedule that the caller has locked; raise Conflict when it is not paused."""
+    if not _is_paused(cursor):
+        raise Conflict("The schedule is not paused.", code="schedule.not_paused")
+    spec = _spec_of(cursor)
+    spec = bind_spec(spec, await share_book(conn, tenant_id=cursor.tenant_id, names=calendar_names(spec.timing)))
+    await _set_state(conn, cursor, ScheduleState.ACTIVE, None)
+    await gating.pause(conn, tenant_id=cursor.tenant_id, uid=cursor.uid, is_paused=False)
+    await _decide_from_now(conn, cursor, spec)
+    await _record(conn, cursor.tenant_id, cursor.uid, action=RevisionAction.RESUMED, change=change)
+    return await arrears.resume_past(conn, cursor, spec, rule=rule or spec.catch_up.on_resume)
+
+
+async def release_schedule(db: Database, *, tenant_id: UUID, name: str, change: Change) -> Schedule:
+    """Let the line of a strictly sequential schedule go on that a dead run holds up; one that goes on stays so.
+
+    Raises NotFound.
+    """
+    async with db.tenant(tenant_id) as conn:
+        cursor = await _locked(conn, tenant_id, name)
+        if await gating.release(conn, tenant_id=tenant_id, uid=cursor.uid):
+            state = ScheduleState(cursor.state)
+            await _set_state(conn, cursor, state, cursor.state_reason, until=cursor.paused_until)
+            await _record(conn, tenant_id, cursor.uid, action=RevisionAction.RELEASED, change=change)
+        return await _read(conn, tenant_id, name)
+
+
+async def delete_schedule(
+    db: Database, *, tenant_id: UUID, name: str, change: Change, on_ended: OnEnded = nobody_follows
+) -> None:
+    """End a schedule for good; its history stays, its name is free. Raise NotFound.
+
+    What it planned, is due and was not let in by its gate is skipped; `on_ended` hears of it.
+    """
     async with db.tenant(tenant_id) as conn:
         cursor = await _settled(conn, tenant_id, name, Reason.SCHEDULE_DELETED)
         await arrears.drop_past(conn, cursor)
         await set_calendars(conn, tenant_id=tenant_id, schedule_uid=cursor.uid, names=())
         await _set_state(conn, cursor, ScheduleState.DELETED, change.reason)
+        await gating.leave(conn, tenant_id=tenant_id, uid=cursor.uid, on_ended=on_ended)
         await _decide_from_now(conn, cursor, None)
         await _record(conn, tenant_id, cursor.uid, action=RevisionAction.DELETED, change=change)
 
@@ -340,7 +386,9 @@ async def _decide_from_now(conn: Connection, cursor: CursorRow, spec: Spec | Non
     )
 
 
-async def _set_state(conn: Connection, cursor: CursorRow, state: ScheduleState, reason: str | None) -> None:
+async def _set_state(
+    conn: Connection, cursor: CursorRow, state: ScheduleState, reason: str | None, *, until: datetime | None = None
+) -> None:
     await store.set_state(
         conn,
         tenant_id=cursor.tenant_id,
@@ -348,6 +396,7 @@ async def _set_state(conn: Connection, cursor: CursorRow, state: ScheduleState, 
         revision=cursor.revision,
         state=state,
         reason=reason,
+        until=until,
         now=conn.now,
     )
 

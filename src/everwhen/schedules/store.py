@@ -1,6 +1,6 @@
 """One function for each statement of `queries.sql`; the names are the statements'."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -19,6 +19,9 @@ from everwhen.schedules.model import (
     ScheduleRow,
     Stamp,
     StoredSpec,
+    Streak,
+    StreakRun,
+    TimedChange,
 )
 
 _SQL = load("everwhen.schedules")
@@ -116,6 +119,11 @@ async def lock_cursor(conn: Conn, *, tenant_id: UUID, name: str) -> CursorRow | 
     return await fetch_optional(conn, _SQL["lock_cursor"], {"tenant_id": tenant_id, "name": name}, CursorRow)
 
 
+async def lock_cursor_of(conn: Conn, *, tenant_id: UUID, uid: UUID) -> CursorRow | None:
+    """Lock a schedule and its watermark for a change, by its uid."""
+    return await fetch_optional(conn, _SQL["lock_cursor_of"], {"tenant_id": tenant_id, "uid": uid}, CursorRow)
+
+
 async def update_schedule(
     conn: Conn,
     *,
@@ -143,7 +151,15 @@ async def update_schedule(
 
 
 async def set_state(
-    conn: Conn, *, tenant_id: UUID, uid: UUID, revision: int, state: str, reason: str | None, now: datetime
+    conn: Conn,
+    *,
+    tenant_id: UUID,
+    uid: UUID,
+    revision: int,
+    state: str,
+    reason: str | None,
+    until: datetime | None = None,
+    now: datetime,
 ) -> int:
     """Pause, resume or delete this revision, which makes the next one; 0 when the revision has moved on."""
     params = {
@@ -152,6 +168,7 @@ async def set_state(
         "revision": revision,
         "state": state,
         "reason": reason,
+        "until": until,
         "now": now,
     }
     return await execute_count(conn, _SQL["set_state"], params)
@@ -258,3 +275,68 @@ async def page_active(
         "limit": limit,
     }
     return await fetch_all(conn, _SQL["page_active"], params, ForecastRow)
+
+
+async def save_streak(conn: Conn, *, tenant_id: UUID, uid: UUID, pause_after: int) -> int:
+    """Count a schedule's failures in a row, up to this many."""
+    return await execute_count(
+        conn, _SQL["save_streak"], {"tenant_id": tenant_id, "uid": uid, "pause_after": pause_after}
+    )
+
+
+async def drop_streak(conn: Conn, *, tenant_id: UUID, uid: UUID) -> int:
+    """Count a schedule's failures no longer."""
+    return await execute_count(conn, _SQL["drop_streak"], {"tenant_id": tenant_id, "uid": uid})
+
+
+async def reset_streak(conn: Conn, *, tenant_id: UUID, uid: UUID) -> int:
+    """Count a schedule's failures anew."""
+    return await execute_count(conn, _SQL["reset_streak"], {"tenant_id": tenant_id, "uid": uid})
+
+
+async def find_streak_runs(conn: Conn, *, tenant_ids: Iterable[UUID], run_ids: Iterable[UUID]) -> list[StreakRun]:
+    """Return which of these runs, given pair by pair, count for a streak, and for whose."""
+    params = {"tenant_ids": list(tenant_ids), "run_ids": list(run_ids)}
+    return await fetch_all(conn, _SQL["find_streak_runs"], params, StreakRun)
+
+
+async def lock_streaks(conn: Conn, *, tenant_ids: Iterable[UUID], uids: Iterable[UUID]) -> list[Streak]:
+    """Lock the counts of these schedules."""
+    params = {"tenant_ids": list(tenant_ids), "uids": list(uids)}
+    return await fetch_all(conn, _SQL["lock_streaks"], params, Streak)
+
+
+async def write_streak(
+    conn: Conn, *, tenant_id: UUID, uid: UUID, failures: int, run_ids: Iterable[UUID], pause_at: datetime | None
+) -> int:
+    """Write a count that was locked."""
+    params = {
+        "tenant_id": tenant_id,
+        "uid": uid,
+        "failures": failures,
+        "run_ids": list(run_ids),
+        "pause_at": pause_at,
+    }
+    return await execute_count(conn, _SQL["write_streak"], params)
+
+
+async def find_failing(conn: Conn, *, limit: int) -> list[TimedChange]:
+    """Return schedules that are to be paused for their failures, and from when on."""
+    return await fetch_all(conn, _SQL["find_failing"], {"limit": limit}, TimedChange)
+
+
+async def put_off_failing(conn: Conn, *, tenant_id: UUID, uid: UUID, until: datetime, now: datetime) -> int:
+    """Pause a failing schedule no earlier than `until`."""
+    params = {"tenant_id": tenant_id, "uid": uid, "until": until, "now": now}
+    return await execute_count(conn, _SQL["put_off_failing"], params)
+
+
+async def put_off_resuming(conn: Conn, *, tenant_id: UUID, uid: UUID, until: datetime, now: datetime) -> int:
+    """Resume a schedule whose pause has ended no earlier than `until`."""
+    params = {"tenant_id": tenant_id, "uid": uid, "until": until, "now": now}
+    return await execute_count(conn, _SQL["put_off_resuming"], params)
+
+
+async def find_pauses_to_end(conn: Conn, *, limit: int) -> list[TimedChange]:
+    """Return schedules whose pause ends by itself, and when."""
+    return await fetch_all(conn, _SQL["find_pauses_to_end"], {"limit": limit}, TimedChange)

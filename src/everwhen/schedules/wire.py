@@ -9,7 +9,17 @@ from pydantic import BaseModel, Field, JsonValue, Strict
 from everwhen.core.calendar_use import MOST_CALENDARS, CalendarUse, parse_use
 from everwhen.core.calendars import Roll
 from everwhen.core.flex import Flex, FlexMode, parse_flex
+from everwhen.core.overlap import (
+    DEFAULT_BUFFERED,
+    MOST_BUFFERED,
+    MOST_RUNNING,
+    OnFailure,
+    Overlap,
+    OverlapPolicy,
+)
+from everwhen.core.overlap_json import parse_overlap
 from everwhen.core.presets import apply_preset
+from everwhen.core.streaks import MOST_FAILURES
 from everwhen.core.triggers import (
     Timing,
     Trigger,
@@ -50,6 +60,27 @@ class FlexIn(Wire):
     )
 
 
+class OverlapIn(Wire):
+    """What becomes of a run while earlier runs of its schedule have not ended."""
+
+    policy: OverlapPolicy
+    max_running: Annotated[int, Strict(), Field(ge=1, le=MOST_RUNNING)] | None = Field(
+        default=None, description="How many may be let in and not ended; null: no limit under `allow`, else one."
+    )
+    max_buffered: Annotated[int, Strict(), Field(ge=1, le=MOST_BUFFERED)] | None = Field(
+        default=None, description=f"`buffer_all` only: how many may wait; null: {DEFAULT_BUFFERED}."
+    )
+    on_failure: OnFailure = Field(
+        default=OnFailure.CONTINUE, description="`strict_sequential` only: whether a dead run holds the line up."
+    )
+
+
+Failures = Annotated[
+    Annotated[int, Strict(), Field(ge=1, le=MOST_FAILURES)] | None,
+    Field(description="After how many failed runs in a row it pauses itself; null: never."),
+]
+
+
 class CalendarsIn(Wire):
     """Which calendars have to be open, and closed, when it runs; and where it goes when they are not."""
 
@@ -78,6 +109,7 @@ class PreviewIn(TimingIn):
     )
     flex: FlexIn | None = None
     since: Instant | None = Field(default=None, description="Where it would begin, in the past; null: as it says.")
+    overlap: OverlapIn | None = None
 
 
 class ScheduleIn(TimingIn):
@@ -87,6 +119,8 @@ class ScheduleIn(TimingIn):
     task: Name
     catch_up: CatchUpFields = Field(default_factory=CatchUpFields)
     flex: FlexIn | None = None
+    overlap: OverlapIn | None = Field(default=None, description="Null: `allow`, runs may overlap.")
+    pause_after_failures: Failures = None
     input: Payload = Field(default_factory=dict)
     priority: Priority | None = Field(default=None, description="Null: the task's.")
     since: Instant | None = Field(
@@ -111,15 +145,24 @@ class ScheduleChange(Wire):
     calendars: CalendarsIn | None = None
     catch_up: CatchUpFields = Field(default_factory=CatchUpFields)
     flex: FlexIn | None = None
+    overlap: OverlapIn | None = None
+    pause_after_failures: Failures = None
     input: Payload = Field(default_factory=dict)
     priority: Priority | None = None
     reason: Sentence | None = Field(default=None, description="Why; kept with the revision.")
 
 
 class PauseIn(Wire):
-    """Why a schedule is paused."""
+    """Why a schedule is paused, and until when."""
 
     reason: Sentence
+    until: Instant | None = Field(default=None, description="When it is resumed by itself; null: by somebody.")
+
+
+class ReasonIn(Wire):
+    """Why something is done."""
+
+    reason: Sentence | None = None
 
 
 class ScheduleOut(BaseModel):
@@ -129,6 +172,7 @@ class ScheduleOut(BaseModel):
     name: str
     state: ScheduleState
     state_reason: str | None
+    paused_until: Utc | None = Field(description="When its pause ends by itself; null: not paused, or by somebody.")
     revision: int
     task: str
     trigger: dict[str, JsonValue]
@@ -139,6 +183,8 @@ class ScheduleOut(BaseModel):
     calendars: dict[str, JsonValue] | None = None
     catch_up: dict[str, JsonValue]
     flex: dict[str, JsonValue] | None = None
+    overlap: dict[str, JsonValue] | None = Field(default=None, description="Null: `allow`, runs may overlap.")
+    pause_after_failures: int | None = None
     input: JsonValue
     priority: int | None
     next_at: Utc | None
@@ -175,6 +221,7 @@ class RevisionOut(BaseModel):
     changed_at: Utc
     tz_version: str | None = Field(description="The release of the tz database that it was made with.")
     changes: list[FieldChange] = Field(description="What differs from the revision before.")
+    paused_until: Utc | None = Field(description="When the pause that it made was to end by itself.")
 
 
 class FireOut(BaseModel):
@@ -208,6 +255,7 @@ class PreviewOut(BaseModel):
     """The next instants; `exhausted` when there are no more than these."""
 
     sentence: str | None = Field(description="The trigger in English, without its zone.")
+    overlap: str = Field(description="What happens while earlier runs have not ended, in English.")
     fires_per_year: int
     fires_per_year_exact: bool = Field(description="False: extrapolated from the first 20,000.")
     transitions: list[TouchOut] = Field(description="Clock changes of the next two years that touch it.")
@@ -234,6 +282,7 @@ class _Rule(NamedTuple):
     fold: FoldPolicy | None
 
 
+_FOLLOWED: Final = ("overlap", "pause_after_failures")
 _COMPLETED: Final = {"trigger", "preset", "gap", "fold"}
 """What a preset completes: once one of them changes without a preset, it is no longer the preset's."""
 
@@ -261,11 +310,16 @@ def flex_of(fields: FlexIn | None) -> Flex | None:
     return None if fields is None else parse_flex(fields.model_dump(exclude_none=True))
 
 
+def overlap_of(fields: OverlapIn | None) -> Overlap:
+    """Return the overlap policy; raise TriggerError."""
+    return Overlap() if fields is None else parse_overlap(fields.model_dump(mode="json", exclude_none=True))
+
+
 def changes_of(body: ScheduleChange, spec: Spec) -> dict[str, Any]:
     """Return the fields of a draft that a change names; those of the spec are merged into the present one."""
     given = body.model_fields_set
     changes: dict[str, Any] = {name: getattr(body, name) for name in ("task", "input", "priority") if name in given}
-    if given & {"trigger", "timezone", "preset", "gap", "fold", "calendars", "catch_up", "flex"}:
+    if given & {"trigger", "timezone", "preset", "gap", "fold", "calendars", "catch_up", "flex", *_FOLLOWED}:
         old, rule = spec.timing, _changed_rule(body, spec.timing)
         changes["spec"] = Spec(
             timing=Timing(
@@ -277,6 +331,10 @@ def changes_of(body: ScheduleChange, spec: Spec) -> dict[str, Any]:
             ),
             catch_up=catch_up_of(body.catch_up) if "catch_up" in given else spec.catch_up,
             flex=flex_of(body.flex) if "flex" in given else spec.flex,
+            overlap=overlap_of(body.overlap) if "overlap" in given else spec.overlap,
+            pause_after_failures=(
+                body.pause_after_failures if "pause_after_failures" in given else spec.pause_after_failures
+            ),
             preset=body.preset if given & _COMPLETED else spec.preset,
         )
     return changes

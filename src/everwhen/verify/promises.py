@@ -107,6 +107,18 @@ PROMISES: Final = (
         _plain(store.arrears_that_overlap),
     ),
     Promise(
+        "more_running_than_allowed",
+        ("I8",),
+        "A gate lets no more runs of a schedule in than its overlap policy allows at once.",
+        _plain(store.more_running_than_allowed),
+    ),
+    Promise(
+        "slots_that_do_not_fit",
+        ("I8",),
+        "What a gate let in has a slot until it ends, and nothing else has one.",
+        _plain(store.slots_that_do_not_fit),
+    ),
+    Promise(
         "attempts_that_history_does_not_tell",
         ("I9", "I31"),
         "An attempt is closed in one transaction with its event.",
@@ -181,7 +193,7 @@ PROMISES: Final = (
     Promise(
         "runs_in_several_places",
         ("I30",),
-        "A run waits, or is leased, or has ended: one of the three.",
+        "A run waits, or is held, or is leased, or has ended: one of the four.",
         _plain(store.runs_in_several_places),
     ),
     Promise("runs_in_no_place", ("I30",), "No run vanishes.", _plain(store.runs_in_no_place)),

@@ -11,25 +11,28 @@ having count(*) > 1
 limit %(limit)s;
 
 -- name: runs_in_several_places
--- A run waits, or is leased, or has ended: never two of the three.
+-- A run waits, or is held behind its schedule's gate, or is leased, or has ended: never two of the four.
 select r.tenant_id, r.run_id::text as subject,
-       concat_ws(' and ', case when w.run_id is not null then 'waits' end, case when l.run_id is not null then 'is leased' end,
+       concat_ws(' and ', case when w.run_id is not null then 'waits' end,
+                 case when h.run_id is not null then 'is held' end, case when l.run_id is not null then 'is leased' end,
                  case when e.run_id is not null then 'has ended' end) as detail
 from everwhen.runs r
 left join everwhen.waiting w on w.tenant_id = r.tenant_id and w.run_id = r.run_id
 left join everwhen.leases l on l.tenant_id = r.tenant_id and l.run_id = r.run_id
+left join everwhen.held h on h.tenant_id = r.tenant_id and h.run_id = r.run_id
 left join everwhen.run_ends e on e.tenant_id = r.tenant_id and e.run_id = r.run_id
-where num_nonnulls(w.run_id, l.run_id, e.run_id) > 1
+where num_nonnulls(w.run_id, h.run_id, l.run_id, e.run_id) > 1
 limit %(limit)s;
 
 -- name: runs_in_no_place
--- Nothing vanishes: a run that neither waits nor is leased has an end.
-select r.tenant_id, r.run_id::text as subject, 'neither waits, nor is leased, nor has ended' as detail
+-- Nothing vanishes: a run that neither waits, nor is held, nor is leased has an end.
+select r.tenant_id, r.run_id::text as subject, 'neither waits, nor is held, nor is leased, nor has ended' as detail
 from everwhen.runs r
 left join everwhen.waiting w on w.tenant_id = r.tenant_id and w.run_id = r.run_id
 left join everwhen.leases l on l.tenant_id = r.tenant_id and l.run_id = r.run_id
+left join everwhen.held h on h.tenant_id = r.tenant_id and h.run_id = r.run_id
 left join everwhen.run_ends e on e.tenant_id = r.tenant_id and e.run_id = r.run_id
-where num_nonnulls(w.run_id, l.run_id, e.run_id) = 0
+where num_nonnulls(w.run_id, h.run_id, l.run_id, e.run_id) = 0
 limit %(limit)s;
 
 -- name: overlapping_leases
@@ -101,9 +104,11 @@ select r.tenant_id, r.run_id::text as subject,
        format('the last event is %%s, the row says %%s', coalesce(h.kind, 'missing'), r.state) as detail
 from (
   select r.tenant_id, r.run_id,
-         coalesce(e.state, case when l.run_id is not null then 'leased' when w.run_id is not null then 'waits' end) as state
+         coalesce(e.state, case when l.run_id is not null then 'leased' when w.run_id is not null then 'waits'
+                                when h.run_id is not null then 'held' end) as state
   from everwhen.runs r
   left join everwhen.waiting w on w.tenant_id = r.tenant_id and w.run_id = r.run_id
+  left join everwhen.held h on h.tenant_id = r.tenant_id and h.run_id = r.run_id
   left join everwhen.leases l on l.tenant_id = r.tenant_id and l.run_id = r.run_id
   left join everwhen.run_ends e on e.tenant_id = r.tenant_id and e.run_id = r.run_id) r
 left join (
@@ -112,7 +117,10 @@ left join (
   where kind not in ('refused', 'cancel_requested', 'rolled')
   order by tenant_id, run_id, event_id desc) h on h.tenant_id = r.tenant_id and h.run_id = r.run_id
 where r.state is distinct from
-  case when h.kind in ('planned', 'retrying', 'released') then 'waits' when h.kind = 'claimed' then 'leased' else h.kind end
+  case when h.kind in ('admitted', 'retrying', 'released') then 'waits' when h.kind = 'claimed' then 'leased'
+       when h.kind = 'planned' and r.state = 'waits' then 'waits' -- planned into the line, or behind its schedule's gate
+       when h.kind = 'planned' then 'held'
+       else h.kind end
 limit %(limit)s;
 
 -- name: claims_that_history_does_not_tell
@@ -303,7 +311,9 @@ limit %(limit)s;
 -- name: late_runs_nobody_expired
 -- A run past its start deadline ends, soon.
 select tenant_id, run_id::text as subject, format('was to be started by %%s', expires_at) as detail
-from everwhen.waiting
+from (
+  select tenant_id, run_id, expires_at from everwhen.waiting
+  union all select tenant_id, run_id, expires_at from everwhen.held) w
 where expires_at < %(before)s
 limit %(limit)s;
 
@@ -313,6 +323,7 @@ select tenant_id, run_id::text as subject, what as detail
 from (
   select tenant_id, run_id, format('has been due since %%s', available_at) as what
   from everwhen.waiting where available_at <= %(now)s
+  union all select tenant_id, run_id, format('has been held since %%s', due_at) from everwhen.held where due_at <= %(now)s
   union all select tenant_id, run_id, format('attempt %%s is under way', attempt) from everwhen.leases) l
 limit %(limit)s;
 
@@ -326,6 +337,8 @@ from (
   union all select tenant_id, run_id, 'a lease' from everwhen.leases
   union all select tenant_id, run_id, 'a place in the line' from everwhen.waiting
   union all select tenant_id, run_id, 'an idempotency key' from everwhen.idempotency_keys
+  union all select tenant_id, run_id, 'a place behind a gate' from everwhen.held
+  union all select tenant_id, run_id, 'a slot of its schedule' from everwhen.admitted
   union all select e.tenant_id, e.run_id, 'an event' from everwhen.events e
   where not exists (select from everwhen.events u
                     where u.tenant_id = e.tenant_id and u.run_id = e.run_id and u.kind = 'unplanned')) o
@@ -494,4 +507,43 @@ where (o.done, o.skipped, o.succeeded, o.dead, o.ended) is distinct from
    or i.apart <> i.done
    or (o.total <> i.total and (o.kind <> 'backfill' or o.state in ('running', 'succeeded')))
    or r.made <> case when o.kind = 'cancel_runs' then 0 else o.done end
+limit %(limit)s;
+
+-- name: more_running_than_allowed
+-- A gate lets no more in than its policy allowed then: at each admission, what it has let in and has not ended is counted,
+-- that run included. An end at the same instant comes before: the two are one transaction.
+select tenant_id, run_id::text as subject,
+       format('the schedule %%s had %%s runs that had not ended when this one was let in at %%s, and allowed %%s',
+              schedule_uid, depth, at, most) as detail
+from (
+  select m.*, sum(step) over (
+    partition by tenant_id, schedule_uid order by at, step, event_id rows unbounded preceding) as depth
+  from (
+    select e.tenant_id, r.schedule_uid, e.run_id, e.at, 1 as step, e.event_id, (e.detail ->> 'most_running')::int as most
+    from everwhen.events e
+    join everwhen.runs r on r.tenant_id = e.tenant_id and r.run_id = e.run_id
+    where e.kind = 'admitted'
+    union all
+    select e.tenant_id, r.schedule_uid, e.run_id, x.finished_at, -1, e.event_id, null
+    from everwhen.events e
+    join everwhen.runs r on r.tenant_id = e.tenant_id and r.run_id = e.run_id
+    join everwhen.run_ends x on x.tenant_id = e.tenant_id and x.run_id = e.run_id
+    where e.kind = 'admitted') m) m
+where step = 1 and depth > most
+limit %(limit)s;
+
+-- name: slots_that_do_not_fit
+-- Whatever a gate has let in and has not ended has a slot, and nothing else has: one too many would keep the next run out
+-- for ever, one too few would let it in too early.
+select coalesce(a.tenant_id, l.tenant_id) as tenant_id, coalesce(a.run_id, l.run_id)::text as subject,
+       case when l.run_id is null then 'has a slot of its schedule, and neither waits nor is leased'
+            else 'was let in, has not ended, and has no slot of its schedule' end as detail
+from everwhen.admitted a
+full join (
+  select l.tenant_id, l.run_id, exists (
+           select from everwhen.events e
+           where e.tenant_id = l.tenant_id and e.run_id = l.run_id and e.kind = 'admitted') as was_let_in
+  from (select tenant_id, run_id from everwhen.waiting union all select tenant_id, run_id from everwhen.leases) l) l
+  on l.tenant_id = a.tenant_id and l.run_id = a.run_id
+where l.run_id is null or (a.run_id is null and l.was_let_in)
 limit %(limit)s;

@@ -212,3 +212,13 @@ async def catch_up_beyond_its_rule(conn: Conn, *, limit: int) -> list[Violation]
 async def arrears_that_overlap(conn: Conn, *, limit: int) -> list[Violation]:
     """Return arrears that share a stretch with others, or reach beyond their watermark."""
     return await _broken(conn, "arrears_that_overlap", limit)
+
+
+async def more_running_than_allowed(conn: Conn, *, limit: int) -> list[Violation]:
+    """Return runs that were let in while too many of their schedule had not ended."""
+    return await _broken(conn, "more_running_than_allowed", limit)
+
+
+async def slots_that_do_not_fit(conn: Conn, *, limit: int) -> list[Violation]:
+    """Return slots without a live run, and live runs that were let in without a slot."""
+    return await _broken(conn, "slots_that_do_not_fit", limit)

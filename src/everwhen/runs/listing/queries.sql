@@ -115,18 +115,38 @@ limit %(limit)s;
 
 -- name: page_resting
 -- Ids of runs in the line, the newest first: due (waiting), or not yet, with a failure behind them (retrying) or none
--- (planned). The line is the hot set, so what is passed over is bounded by what is live.
-select w.run_id
-from everwhen.waiting w
-where w.tenant_id = %(tenant_id)s and w.run_id < %(before)s and w.run_id >= %(since)s
-  and (w.available_at <= %(now)s) = %(due)s
-  and (%(due)s or (w.failures > 0) = %(failed)s)
-  and (%(any_run)s or exists (
-    select from everwhen.runs r
-    where r.tenant_id = w.tenant_id and r.run_id = w.run_id
-      and (%(schedule_uid)s::uuid is null or r.schedule_uid = %(schedule_uid)s)
-      and (%(task)s::text is null or r.task = %(task)s)
-      and (%(source)s::text is null or r.source = %(source)s)
-      and (%(planned_before)s::timestamptz is null or r.planned_at < %(planned_before)s)))
-order by w.run_id desc
+-- (planned). The line is the hot set, so what is passed over is bounded by what is live. Held runs are in lines of their
+-- own, and none of them has failed.
+select run_id
+from (
+  (select w.run_id
+   from everwhen.waiting w
+   where w.tenant_id = %(tenant_id)s and w.run_id < %(before)s and w.run_id >= %(since)s
+     and (w.available_at <= %(now)s) = %(due)s
+     and (%(due)s or (w.failures > 0) = %(failed)s)
+     and (%(any_run)s or exists (
+       select from everwhen.runs r
+       where r.tenant_id = w.tenant_id and r.run_id = w.run_id
+         and (%(schedule_uid)s::uuid is null or r.schedule_uid = %(schedule_uid)s)
+         and (%(task)s::text is null or r.task = %(task)s)
+         and (%(source)s::text is null or r.source = %(source)s)
+         and (%(planned_before)s::timestamptz is null or r.planned_at < %(planned_before)s)))
+   order by w.run_id desc
+   limit %(limit)s)
+  union all
+  (select h.run_id
+   from everwhen.held h
+   where h.tenant_id = %(tenant_id)s and h.run_id < %(before)s and h.run_id >= %(since)s
+     and (h.due_at <= %(now)s) = %(due)s
+     and (%(due)s or not %(failed)s)
+     and (%(any_run)s or exists (
+       select from everwhen.runs r
+       where r.tenant_id = h.tenant_id and r.run_id = h.run_id
+         and (%(schedule_uid)s::uuid is null or r.schedule_uid = %(schedule_uid)s)
+         and (%(task)s::text is null or r.task = %(task)s)
+         and (%(source)s::text is null or r.source = %(source)s)
+         and (%(planned_before)s::timestamptz is null or r.planned_at < %(planned_before)s)))
+   order by h.run_id desc
+   limit %(limit)s)) resting
+order by run_id desc
 limit %(limit)s;
