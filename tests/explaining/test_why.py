@@ -236,7 +236,7 @@ async def test_replayed_after_the_scheduler_was_down(scene):
 
     assert told(said)[0] == ("scheduler.down", 780.0)
     assert sentences(said)[0] == (
-        "No scheduler looked at the schedule at that time: none was running, or the database was away."
+        "No scheduler looked at the schedule between 2025-11-16 02:31:01+01:00 and 2025-11-17 02:43+01:00."
     )
 
 
@@ -258,6 +258,34 @@ async def test_missed_while_the_scheduler_was_down(scene):
     assert said["remedies"][1]["text"] == "Run two schedulers, and see why this one was away."
 
 
+async def test_replayed_at_a_rate_after_the_scheduler_was_down(scene):
+    rule = CatchUp(policy=CatchUpPolicy.REPLAY, rate=0.1)
+    await scene.schedule(name="ticker", trigger=EVERY_MINUTE, decided=NIGHT - MINUTE, catch_up=rule)
+    await scene.plan(NIGHT - 50 * SECOND)
+    await scene.plan(NIGHT + 11 * MINUTE)
+    await scene.plan(NIGHT + 12 * MINUTE)
+    await scene.dispatch.claim(wish(tenant_id=scene.tenant.id, limit=50), now=NIGHT + 13 * MINUTE)
+    said = await scene.why("ticker@2025-11-17T02:35")
+
+    assert [reason for reason, _ in told(said)] == ["scheduler.down", "catchup.paced", "queue.waiting"]
+    assert sentences(said)[0] == (
+        "No scheduler looked at the schedule between 2025-11-17 02:29:10+01:00 and 2025-11-17 02:41+01:00."
+    )
+    assert told(said)[0] == ("scheduler.down", 360.0)
+
+
+async def test_an_instant_in_arrears_that_are_not_worked_off(scene):
+    rule = CatchUp(policy=CatchUpPolicy.REPLAY, rate=0.001)
+    await scene.schedule(name="ticker", trigger=EVERY_MINUTE, decided=NIGHT - MINUTE, catch_up=rule)
+    await scene.plan(NIGHT + 600 * MINUTE)
+    said = await scene.why("ticker@2025-11-17T06:30")
+
+    assert said["headline"] == (
+        "Not decided yet. The schedule catches up on what it missed at a limited rate; this run's turn came later."
+    )
+    assert (said["state"], said["reason"], told(said)[0][0]) == (None, "catchup.paced", "catchup.paced")
+
+
 async def test_inside_a_span_of_43_000(scene):
     start = datetime(2025, 11, 1, 12, tzinfo=UTC)
     skip = CatchUp(policy=CatchUpPolicy.SKIP)
@@ -266,8 +294,7 @@ async def test_inside_a_span_of_43_000(scene):
     await scene.plan(start + 43_002 * MINUTE)
     said = await scene.why("ticker@2025-11-20T12:34")
 
-    # The planner decides a thousand instants a step, each a span: they are joined where they meet.
-    assert await scene.rows("select count(*), max(instants) from everwhen.spans") == [(43, 1000)]
+    assert await scene.rows("select count(*), max(instants) from everwhen.spans") == [(1, 43_000)]
     assert said["span"] == {
         "first_at": "2025-11-01T12:01:00Z",
         "last_at": "2025-12-01T08:40:00Z",

@@ -61,6 +61,20 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeftBehind:
+    """The arrears that an instant was left in: why, since when, and when they were found and their work began.
+
+    `is_held`: they wait for their schedule to be resumed.
+    """
+
+    cause: str
+    since: datetime
+    found_at: datetime
+    is_held: bool = False
+    is_finished: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
     """A run, as far as its explanation needs it.
 
@@ -82,6 +96,7 @@ class RunFacts:
     decided_at: datetime | None = None
     created_at: datetime | None = None
     was_paused: bool = False
+    arrears: LeftBehind | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,9 +193,30 @@ def _before_the_line(line: Timeline, facts: Facts) -> None:
     _planned_late(line, run)
 
 
+_CAUSES: Final[Mapping[str, Reason]] = {
+    "outage": Reason.SCHEDULER_DOWN,
+    "resume": Reason.SCHEDULE_PAUSED,
+    "creation": Reason.SCHEDULE_BEFORE_CREATION,
+    "edit": Reason.SCHEDULE_CHANGED,
+}
+
+
+def _caught_up(line: Timeline, run: RunFacts, arrears: LeftBehind) -> None:
+    """First until it was found to be left behind, then until its turn came."""
+    facts: dict[str, Any] = {}
+    if arrears.cause == "outage":
+        facts = {"since": run.decided_at or arrears.since, "until": arrears.found_at}
+    elif arrears.cause == "creation" and run.created_at is not None:
+        facts = {"created": run.created_at}
+    line.until(min(arrears.found_at, run.planned_at), _CAUSES.get(arrears.cause, Reason.SCHEDULER_DOWN), **facts)
+    line.until(run.planned_at, Reason.CATCHUP_PACED)
+
+
 def _planned_late(line: Timeline, run: RunFacts) -> None:
     late = (run.planned_at - run.due_at).total_seconds()
-    if run.source == "backfill":
+    if run.planned_at > run.due_at and run.arrears is not None:
+        _caught_up(line, run, run.arrears)
+    elif run.source == "backfill":
         line.until(run.planned_at, Reason.BACKFILL_REQUESTED)
     elif run.source != "schedule":
         line.until(run.planned_at, Reason.REQUEST_AFTER_DUE)

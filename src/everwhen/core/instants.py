@@ -8,6 +8,7 @@ for the clock that was just put forward: `02:30+01:00` on the night of the gap i
     the trigger does not name it                           never intended; with its neighbours
     in a recorded span                                     the span's verdict; one of so many
     after the watermark                                    still ahead, or paused, or overdue
+    in arrears that are not worked off                     not decided yet
     otherwise                                              there is no record, which verify finds as well
 """
 
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from everwhen.core.explaining import LeftBehind
 from everwhen.core.lifecycle import RunState
 from everwhen.core.reasons import Reason
 from everwhen.core.trigger_values import AnyOf
@@ -64,6 +66,7 @@ class ScheduleFacts:
     state_reason: str | None = None
     failures: int = 0
     last_error: str | None = None
+    arrears: LeftBehind | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +113,8 @@ def answer_for(at: datetime, schedule: ScheduleFacts, *, now: datetime) -> Answe
         return _not_intended(at, schedule.timing)
     if at > schedule.decided_until:
         return _undecided(occurrence, schedule, now=now)
+    if schedule.arrears is not None and not schedule.arrears.is_finished:
+        return _in_arrears(schedule.arrears)
     return Answer(opening="There is no record of this instant, although the schedule intends it: run everwhen verify.",
                   reason=None, is_complete=False)  # fmt: skip
 
@@ -209,6 +214,12 @@ def _other_pass(at: datetime, timing: Timing) -> dict[str, Any] | None:
         "local": local.isoformat(sep=" ", timespec="minutes"),
         "fold": "first" if other == both[0] else "second",
     }
+
+
+def _in_arrears(arrears: LeftBehind) -> Answer:
+    if arrears.is_held:
+        return Answer(opening="It is decided when the schedule is resumed.", reason=Reason.SCHEDULE_PAUSED, waits=True)
+    return Answer(opening="Not decided yet.", reason=Reason.CATCHUP_PACED, waits=True)
 
 
 def _undecided(occurrence: Occurrence, schedule: ScheduleFacts, *, now: datetime) -> Answer:

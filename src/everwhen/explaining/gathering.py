@@ -67,16 +67,19 @@ async def with_schedule(conn: Connection, tenant_id: UUID, schedule_uid: UUID, r
     """Add what a run that was planned late needs of its schedule."""
     schedule = await store.get_generation(conn, tenant_id=tenant_id, schedule_uid=schedule_uid)
     action = await store.last_turn(conn, tenant_id=tenant_id, schedule_uid=schedule_uid, at=run.intended_at)
+    arrears = await store.find_arrears(conn, tenant_id=tenant_id, schedule_uid=schedule_uid, at=run.intended_at)
     decided_at = None
     if run.planned_at - run.due_at > PLANNER_GRACE:
+        looked_at = run.planned_at if arrears is None else min(run.planned_at, arrears.found_at)
         decided_at = await store.decided_before(
-            conn, tenant_id=tenant_id, schedule_uid=schedule_uid, at=run.intended_at, before=run.planned_at
+            conn, tenant_id=tenant_id, schedule_uid=schedule_uid, at=run.intended_at, before=looked_at
         )
     return replace(
         run,
         decided_at=decided_at,
         created_at=None if schedule is None else schedule.created_at,
         was_paused=action == "paused",
+        arrears=arrears,
     )
 
 

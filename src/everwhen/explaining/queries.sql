@@ -196,6 +196,15 @@ union all
  limit %(limit)s)
 order by first_at;
 
+-- name: find_arrears
+-- The stretch of a schedule's past that an instant was left in, the latest of them: why, when it was found, and whether
+-- it is worked off.
+select cause, since, as_of as found_at, rule is null as is_held, finished_at is not null as is_finished
+from everwhen.arrears
+where tenant_id = %(tenant_id)s and schedule_uid = %(schedule_uid)s and since < %(at)s and until >= %(at)s
+order by arrears_id desc
+limit 1;
+
 -- name: decided_before
 -- When a schedule was looked at last, before the look that decided what is asked about: the newest trace of its runs
 -- before an instant and of its spans. Null when there is none among the nearest ones.

@@ -6,7 +6,7 @@ instant, since a change may have moved it to another zone.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 from uuid import UUID
@@ -98,12 +98,13 @@ async def _at_instant(
     span = None
     if view is None:
         span = await store.find_span(conn, tenant_id=tenant_id, schedule_uid=generation.uid, at=named.at)
+    arrears = await store.find_arrears(conn, tenant_id=tenant_id, schedule_uid=generation.uid, at=named.at)
     spans = () if span is None else await _near(conn, tenant_id, generation.uid, span)
     return Found(
         now=conn.now,
         view=view,
         timing=then.timing,
-        schedule=_facts(generation, name, then.timing),
+        schedule=replace(_facts(generation, name, then.timing), arrears=arrears),
         schedule_uid=generation.uid,
         revision=then.revision,
         at=named.at,

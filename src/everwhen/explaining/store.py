@@ -7,6 +7,7 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
+from everwhen.core.explaining import LeftBehind
 from everwhen.explaining.model import (
     BlockedRow,
     Generation,
@@ -212,6 +213,12 @@ async def list_spans_near(
         "limit": limit,
     }
     return await fetch_all(conn, _SQL["list_spans_near"], params, SpanRow)
+
+
+async def find_arrears(conn: Conn, *, tenant_id: UUID, schedule_uid: UUID, at: datetime) -> LeftBehind | None:
+    """Return the arrears that an instant was left in."""
+    params = {"tenant_id": tenant_id, "schedule_uid": schedule_uid, "at": at}
+    return await fetch_optional(conn, _SQL["find_arrears"], params, LeftBehind)
 
 
 async def decided_before(

@@ -159,7 +159,10 @@ with intended as (
   where is_gated
 )
 insert into everwhen.events (tenant_id, run_id, at, kind, reason, detail)
-select tenant_id, run_id, %(now)s, 'planned', reason, detail::jsonb from placed;
+select tenant_id, run_id, %(now)s, 'planned', reason,
+       case when available_at > %(now)s then -- its turn is nowhere else, once it was claimed
+         coalesce(detail::jsonb, '{}') || jsonb_build_object('available_at', available_at) else detail::jsonb end
+from placed;
 
 -- name: insert_caught_up_verdicts
 -- Missed instants that do not run: like insert_verdicts, for the revision that intended them.
