@@ -458,11 +458,12 @@ cross join lateral (
 where s.tenant_id = %(tenant_id)s and s.uid = %(uid)s;
 
 -- name: redrives_without_a_dead_origin
--- A redrive is made from a run that is there, of the same task, and that was dead by then; its letter says so.
+-- A redrive is made from a run that is there, of the same task, and dead; its letter says so. Not by when: the transaction
+-- that makes it may have begun before the one that it found committed.
 select r.tenant_id, r.run_id::text as subject,
        format('a redrive of %%s, which %%s', coalesce(r.origin_run_id::text, 'nothing'),
               case when o.run_id is null then 'is not there'
-                   when e.state is distinct from 'dead' or e.finished_at > r.planned_at then 'was not dead'
+                   when e.state is distinct from 'dead' then 'was not dead'
                    when o.task <> r.task then 'is of another task'
                    else 'has no letter that was redriven' end) as detail
 from everwhen.runs r
@@ -470,7 +471,7 @@ left join everwhen.runs o on o.tenant_id = r.tenant_id and o.run_id = r.origin_r
 left join everwhen.run_ends e on e.tenant_id = r.tenant_id and e.run_id = r.origin_run_id
 left join everwhen.dead_letters d on d.tenant_id = r.tenant_id and d.run_id = r.origin_run_id
 where r.source = 'redrive'
-  and (o.run_id is null or e.state is distinct from 'dead' or e.finished_at > r.planned_at or o.task <> r.task
+  and (o.run_id is null or e.state is distinct from 'dead' or o.task <> r.task
        or coalesce(d.redrives, 0) = 0)
 limit %(limit)s;
 
