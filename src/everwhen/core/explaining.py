@@ -30,9 +30,6 @@ MOST_ALSO: Final = 50
 MOST_ERROR: Final = 200
 """How much of an error is told."""
 
-HELD: Final = "held"
-ADMITTED: Final = "admitted"
-
 UNWATCHED: Final = timedelta(seconds=5)
 """For how long nobody may have looked at a line without the explanation being incomplete: two or three looks."""
 
@@ -244,7 +241,7 @@ def _in_the_line(line: Timeline, waits: _Waits, facts: Facts) -> None:
                 _back_off(line, event)
             case kind if kind in _MOVES:
                 _rest(line, waits, held, event.at)
-                held = event if kind == HELD else None
+                held = event if kind == EventKind.HELD else None
             case _:
                 pass
     if facts.is_cut:
@@ -252,7 +249,7 @@ def _in_the_line(line: Timeline, waits: _Waits, facts: Facts) -> None:
     _rest(line, waits, held, line.end)
 
 
-_MOVES: Final[frozenset[str]] = frozenset({EventKind.CLAIMED, HELD, ADMITTED}) | TERMINAL
+_MOVES: Final[frozenset[str]] = frozenset({EventKind.CLAIMED, EventKind.HELD, EventKind.ADMITTED}) | TERMINAL
 
 
 def _rest(line: Timeline, waits: _Waits, held: Told | None, until: datetime) -> None:

@@ -243,6 +243,7 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
         Category.WAITING,
         _INFO,
         "The schedule's previous run had not ended, and its overlap policy makes the next one wait.",
+        telling="{run} had not ended, and the schedule's overlap policy makes the next one wait.",
         remedy="Make the task shorter than the interval, or choose another overlap policy.",
     ),
     Reason.OVERLAP_CANCELLED_OTHER: _of(
@@ -255,18 +256,21 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
         Category.WAITING,
         _ERROR,
         "A dead run held the schedule's line up, so that nothing ran out of order.",
+        telling="{run}, which is dead, held the schedule's line up, so that nothing ran out of order.",
         remedy="Redrive the dead run, or let the line go on: `everwhen schedule release`.",
     ),
     Reason.OVERLAP_PREVIOUS_RUNNING: _of(
         Category.POLICY,
         _INFO,
         "The schedule's previous run had not ended, and its overlap policy skips what becomes due meanwhile.",
+        telling="{run} had not ended, and the schedule's overlap policy skips what becomes due meanwhile.",
         remedy="Make the task shorter than the interval, or choose another overlap policy.",
     ),
     Reason.OVERLAP_STOPPING: _of(
         Category.WAITING,
         _INFO,
         "An earlier run of the schedule was asked to stop for this one, and had not ended.",
+        telling="{run} was asked to stop for this one, and had not ended.",
         remedy="Have the task look for the wish to cancel more often, or choose another overlap policy.",
     ),
     Reason.OVERLAP_SUPERSEDED: _of(

@@ -34,6 +34,8 @@ PHRASES: Final[Mapping[str, str]] = {
     Reason.LIMIT_SCHEDULE: "at the schedule's limit",
     Reason.LIMIT_TENANT: "at the tenant's limit",
     Reason.OVERLAP_BUFFERED: "for the previous run to end",
+    Reason.OVERLAP_LINE_HELD: "behind a dead run",
+    Reason.OVERLAP_STOPPING: "for the previous run to stop",
     Reason.PRIORITY_BEHIND: "behind others in the line",
     Reason.QUEUE_PAUSED: "with its queue paused",
     Reason.QUEUE_WAITING: "in the line",

@@ -1,24 +1,28 @@
 """Reads the facts of one run: its history, its schedule as it was then, and what blocked its line meanwhile."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Final, cast
 from uuid import UUID
 
 from everwhen.core.explaining import PLANNER_GRACE, Facts, RunFacts, Told, Tried
 from everwhen.core.lifecycle import RunState
+from everwhen.core.reasons import Reason
 from everwhen.core.timeline import Blocked
 from everwhen.explaining import store
-from everwhen.explaining.model import RevisionRow, TaskPolicy
+from everwhen.explaining.model import PauseChange, RevisionRow, TaskPolicy
 from everwhen.postgres.pool import Connection
 from everwhen.runs import service as runs
-from everwhen.runs.model import Attempt, RunEvent
+from everwhen.runs.model import Attempt, RunEvent, ref_of
 from everwhen.runs.service import RunView
 
 MOST_EVENTS: Final = 2_000
 MOST_BLOCKED: Final = 400
 MOST_OBSERVED: Final = 1_000
+MOST_CHANGES: Final = 200
+MOST_NAMED: Final = 10
 MOST_AHEAD: Final = 10_000
 
 _POLICIES: Final = frozenset({"catch_up", "flex", "overlap", "timezone", "gap", "fold", "calendars"})
@@ -42,10 +46,13 @@ async def facts_of(conn: Connection, tenant_id: UUID, view: RunView) -> Facts:
         until=until,
         limit=MOST_BLOCKED,
     )
+    changes = await store.list_pause_changes(
+        conn, tenant_id=tenant_id, queue=row.queue, until=until, limit=MOST_CHANGES
+    )
     observed = await store.list_observed(conn, since=run.intended_at, until=until, limit=MOST_OBSERVED)
     return Facts(
         run=run,
-        events=[_told(event) for event in events[:MOST_EVENTS]],
+        events=await _with_names(conn, tenant_id, [_told(event) for event in events[:MOST_EVENTS]]),
         attempts=[tried(attempt) for attempt in attempts],
         blocked=[
             Blocked(
@@ -56,7 +63,8 @@ async def facts_of(conn: Connection, tenant_id: UUID, view: RunView) -> Facts:
                 facts=json.loads(each.facts),
             )
             for each in blocked
-        ],
+        ]
+        + pauses_of(changes, now=conn.now),
         observed=[(each.since, each.until) for each in observed],
         now=conn.now,
         is_cut=len(events) > MOST_EVENTS or len(blocked) >= MOST_BLOCKED,
@@ -98,6 +106,50 @@ async def ahead_of(conn: Connection, tenant_id: UUID, view: RunView) -> int:
         now=conn.now,
         most=MOST_AHEAD,
     )
+
+
+def pauses_of(changes: Sequence[PauseChange], *, now: datetime) -> list[Blocked]:
+    """Return from when to when a queue and its tenant were paused; a second pause only changes its reason."""
+    found: list[Blocked] = []
+    for queue in ("", *{change.queue for change in changes if change.queue}):
+        began: PauseChange | None = None
+        for change in (each for each in changes if each.queue == queue):
+            if change.action == "paused":
+                began = began or change
+            elif began is not None:
+                found.append(_pause(began, until=change.changed_at, now=now))
+                began = None
+        if began is not None:
+            found.append(_pause(began, until=None, now=now))
+    return found
+
+
+def _pause(began: PauseChange, *, until: datetime | None, now: datetime) -> Blocked:
+    reason = Reason.QUEUE_PAUSED if began.queue else Reason.TENANT_PAUSED
+    facts = {"why": began.reason} | ({"queue": began.queue} if began.queue else {})
+    return Blocked(reason=reason, since=began.changed_at, until=until, noticed_at=now, facts=facts)
+
+
+async def _with_names(conn: Connection, tenant_id: UUID, events: list[Told]) -> list[Told]:
+    """Name the first run that each event says was in the way, as people name it."""
+    names: dict[UUID, str] = {}
+    told: list[Told] = []
+    for event in events:
+        other = _other_run(event.detail)
+        if other is not None and other not in names and len(names) < MOST_NAMED:
+            view = await runs.find_run(conn, tenant_id=tenant_id, run_id=other)
+            names[other] = str(other) if view is None else ref_of(view.row) or str(other)
+        name = None if other is None else names.get(other)
+        told.append(event if name is None else replace(event, detail={**event.detail, "run": name}))
+    return told
+
+
+def _other_run(detail: Mapping[str, Any]) -> UUID | None:
+    others: Any = detail.get("blocked_by") or [detail.get("into") or detail.get("by")]
+    try:
+        return UUID(str(others[0]))
+    except (ValueError, TypeError, LookupError):
+        return None
 
 
 def policy_of(revision: RevisionRow | None, task: TaskPolicy | None) -> dict[str, Any]:

@@ -105,6 +105,16 @@ class BlockedRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PauseChange:
+    """A queue, or the whole tenant (`queue` empty), was paused or went on."""
+
+    queue: str
+    action: str
+    reason: str | None
+    changed_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedRow:
     """A stretch in which somebody watched the lines."""
 

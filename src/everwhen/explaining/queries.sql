@@ -244,6 +244,17 @@ union all
  limit %(limit)s)
 order by since;
 
+-- name: list_pause_changes
+-- When a queue, and the whole tenant (''), was paused and went on: the latest changes up to an instant, oldest first.
+select queue, action, reason, changed_at
+from (
+  select change_id, queue, action, reason, changed_at
+  from everwhen.pause_changes
+  where tenant_id = %(tenant_id)s and queue = any(array['', %(queue)s]) and changed_at < %(until)s
+  order by change_id desc
+  limit %(limit)s) c
+order by change_id;
+
 -- name: list_observed
 -- Who watched the lines in a stretch of time.
 select since, until

@@ -20,6 +20,7 @@ class Place:
     run: str | None
     schedule: str | None
     task: str | None
+    queue: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +92,16 @@ def _backfill(place: Place) -> tuple[str, str] | None:
     return f"everwhen schedule backfill {place.schedule} {span}", _path(place, "schedules", place.schedule)
 
 
+def _resume_queue(place: Place) -> tuple[str, str] | None:
+    if place.queue is None:
+        return None
+    return f"everwhen queue resume {place.queue}", _path(place, "queues", place.queue) + "/resume"
+
+
+def _resume_tenant(place: Place) -> tuple[str, str] | None:
+    return f"everwhen tenant resume --tenant {place.tenant}", f"/v1/tenants/{place.tenant}/resume"
+
+
 _WAYS: Final[Mapping[str, _Said]] = {
     Reason.ATTEMPT_FAILED: _attempts,
     Reason.ATTEMPT_NOT_RETRYABLE: _redrive,
@@ -104,6 +115,12 @@ _WAYS: Final[Mapping[str, _Said]] = {
     Reason.CATCHUP_WINDOW: _backfill,
     Reason.FLEX_WINDOW: _schedule("update"),
     Reason.LEASE_EXPIRED: _attempts,
+    Reason.OVERLAP_BUFFERED: _schedule("update"),
+    Reason.OVERLAP_BUFFER_FULL: _schedule("update"),
+    Reason.OVERLAP_PREVIOUS_RUNNING: _schedule("update"),
+    Reason.OVERLAP_SUPERSEDED: _schedule("update"),
+    Reason.OVERLAP_LINE_HELD: _schedule("release", "/release"),
+    Reason.QUEUE_PAUSED: _resume_queue,
     Reason.RETRY_EXHAUSTED: _redrive,
     Reason.RETRY_MAX_AGE: _redrive,
     Reason.RETRY_UNREADABLE: _task,
@@ -111,6 +128,7 @@ _WAYS: Final[Mapping[str, _Said]] = {
     Reason.SCHEDULE_FAILING: _schedule("get"),
     Reason.SCHEDULE_PAUSED: _schedule("resume", "/resume"),
     Reason.START_DEADLINE: _task,
+    Reason.TENANT_PAUSED: _resume_tenant,
     Reason.WORKER_NO_CAPABILITY_MATCH: _task,
     Reason.WINDOW_AFTER_END: _schedule("update"),
     Reason.WINDOW_BEFORE_START: _schedule("update"),

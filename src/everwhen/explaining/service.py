@@ -149,6 +149,7 @@ async def _explain_run(read: _Read, view: RunView, facts: Facts, *, tenant: str)
         run=ref_of(row) or str(row.run_id),
         schedule=row.schedule,
         task=row.task,
+        queue=row.queue,
     )
     return Explanation(
         ref=ref_of(row) or str(row.run_id),

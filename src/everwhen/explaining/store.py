@@ -14,6 +14,7 @@ from everwhen.explaining.model import (
     LaneKey,
     LineState,
     ObservedRow,
+    PauseChange,
     RevisionRow,
     SpanRow,
     StandingLine,
@@ -242,6 +243,14 @@ async def list_blocked(
         "limit": limit,
     }
     return await fetch_all(conn, _SQL["list_blocked"], params, BlockedRow)
+
+
+async def list_pause_changes(
+    conn: Conn, *, tenant_id: UUID, queue: str, until: datetime, limit: int
+) -> list[PauseChange]:
+    """Return the latest pauses of a queue and of the tenant, and their ends, before an instant, oldest first."""
+    params = {"tenant_id": tenant_id, "queue": queue, "until": until, "limit": limit}
+    return await fetch_all(conn, _SQL["list_pause_changes"], params, PauseChange)
 
 
 async def list_observed(conn: Conn, *, since: datetime, until: datetime, limit: int) -> list[ObservedRow]:
