@@ -111,6 +111,8 @@ class Statements:
             input=None,
             operation_id=OPERATION,
             detail="{}",
+            is_free=False,
+            is_patient=True,
             now=NOW,
         )
 
@@ -127,6 +129,8 @@ class Statements:
             operation_id=OPERATION,
             tz_version="2026f",
             detail="{}",
+            is_free=False,
+            is_patient=True,
             now=NOW,
         )
 

@@ -52,6 +52,11 @@ def making(function: Callable[..., None]) -> Callable[..., None]:
                 help="Stop when more than this share of its ended runs is dead.",
             ),
             click.option("--priority", type=click.IntRange(0, 9), help="Of its runs: 9 goes first, 0 last."),
+            click.option(
+                "--overlap",
+                type=click.Choice(["wait", "respect", "ignore"]),
+                help="Where a schedule limits overlap: wait for room, do as its policy says, or ignore it.",
+            ),
         )
     ):
         function = option(function)
@@ -150,4 +155,5 @@ def _paced(options: dict[str, Any]) -> dict[str, Any]:
         stop_after_dead=options.get("stop_after_dead"),
         stop_dead_share=options.get("stop_dead_share"),
         priority=options.get("priority"),
+        overlap=options.get("overlap"),
     )

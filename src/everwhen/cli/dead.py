@@ -132,7 +132,9 @@ def restore(*, api: Api, output: str, ref: str, reason: str | None) -> None:
 def _redrive_one(
     api: Api, ref: str, *, output: str, again: bool, input_text: str | None, options: dict[str, Any]
 ) -> None:
-    body = given(reason=options["reason"], again=again or None, priority=options["priority"])
+    body = given(
+        reason=options["reason"], again=again or None, priority=options["priority"], overlap=options["overlap"]
+    )
     if input_text is not None:
         body["input"] = json_option(input_text, option="--input")
     show_one(

@@ -9,6 +9,7 @@ from uuid import UUID
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, Field, JsonValue
 
+from everwhen.core.overlap import OverlapWish
 from everwhen.dead_letters import service
 from everwhen.dead_letters.model import Group, RedriveRequest
 from everwhen.http.access import Operator, Reader
@@ -43,6 +44,10 @@ class RedriveIn(Wire):
     again: bool = Field(default=False, description="Although it was redriven before.")
     input: Payload = Field(default_factory=dict, description="Left out: the dead run's own input.")
     priority: Priority | None = Field(default=None, description="Null: the dead run's.")
+    overlap: OverlapWish = Field(
+        default=OverlapWish.WAIT,
+        description="Where a schedule limits overlap: `wait` for room, `respect` its policy (may skip), `ignore` it.",
+    )
 
 
 class DismissIn(Wire):
@@ -148,6 +153,7 @@ async def redrive_run(
             input=asked.input,
             has_input="input" in asked.model_fields_set,
             priority=asked.priority,
+            overlap=asked.overlap,
         ),
         on_ready=access.plane.on_ready,
     )

@@ -5,6 +5,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from everwhen.core.overlap import OverlapWish
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
@@ -47,3 +49,4 @@ class RedriveRequest:
     input: Any = field(default_factory=dict[str, Any])
     has_input: bool = False
     priority: int | None = None
+    overlap: OverlapWish = OverlapWish.WAIT

@@ -69,7 +69,7 @@ async def redrive_run(
                 else "Somebody else is redriving the run.",
                 code="dead_letter.redriven",
             )
-        making = Making(tenant_id=tenant_id, by=request.by, reason=request.reason)
+        making = Making(tenant_id=tenant_id, by=request.by, reason=request.reason, overlap=request.overlap)
         changed = json.dumps(request.input) if request.has_input else None
         await make_redriven(conn, making, pairs, priority=request.priority, input_text=changed, on_ready=on_ready)
         return await runs.read_run(conn, tenant_id=tenant_id, ref=str(made))

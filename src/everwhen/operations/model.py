@@ -9,6 +9,7 @@ from uuid import UUID
 
 from everwhen.core.backfill import Include
 from everwhen.core.bulk import Limits, OperationKind, Progress
+from everwhen.core.overlap import OverlapWish
 
 FIRST_SEQ: Final = -(1 << 62)
 """Before every item."""
@@ -43,6 +44,7 @@ class Request:
     backfill: Backfill | None
     order: Order
     priority: int | None
+    overlap: OverlapWish
     limits: Limits
     plan_token: str
 
@@ -137,6 +139,7 @@ def parse_request(text: str) -> Request:
         backfill=None if data["backfill"] is None else _backfill(data["backfill"]),
         order=Order(data["order"]),
         priority=data["priority"],
+        overlap=OverlapWish(data.get("overlap", OverlapWish.WAIT)),
         limits=Limits(**data["limits"]),
         plan_token=data["plan_token"],
     )

@@ -164,7 +164,7 @@ class Operator:
         )
         made = await make_redriven(
             conn,
-            _making(row),
+            _making(row, request),
             [pair for pair in pairs if pair[0] in taken],
             priority=request.priority,
             on_ready=self.on_ready,
@@ -178,7 +178,7 @@ class Operator:
         assert backfill is not None
         instants = [_past(row, backfill, item) for item in items if item.nominal_at is not None]
         filling = Filling(schedule_uid=backfill.schedule_uid, priority=request.priority or 0, tz_version=tz_version())
-        made = await make_backfilled(conn, _making(row), instants, filling, on_ready=self.on_ready)
+        made = await make_backfilled(conn, _making(row, request), instants, filling, on_ready=self.on_ready)
         return _results(items, [each.run_id for each in instants], made, Reason.OPERATION_MADE_ALREADY)
 
     async def _cancel(self, conn: Connection, row: OperationRow, items: Sequence[Item]) -> list[Result]:
@@ -316,8 +316,14 @@ def _past(row: OperationRow, backfill: Backfill, item: Item) -> PastInstant:
     return PastInstant(run_id=run_id, nominal_at=item.nominal_at, utc_offset=offset)
 
 
-def _making(row: OperationRow) -> Making:
-    return Making(tenant_id=row.tenant_id, by=row.requested_by, reason=row.reason, operation_id=row.id)
+def _making(row: OperationRow, request: Request) -> Making:
+    return Making(
+        tenant_id=row.tenant_id,
+        by=row.requested_by,
+        reason=row.reason,
+        operation_id=row.id,
+        overlap=request.overlap,
+    )
 
 
 async def _save(conn: Connection, row: OperationRow) -> None:

@@ -18,6 +18,7 @@ from everwhen.core import ids
 from everwhen.core.backfill import Include, Instant, backfill_id_of
 from everwhen.core.bulk import Limits, OperationKind, OperationState
 from everwhen.core.filters import Filter, moment
+from everwhen.core.overlap import OverlapWish
 from everwhen.core.reasons import Reason
 from everwhen.errors import Conflict, InvalidInput, NotFound
 from everwhen.operations import plans, selecting, store
@@ -59,6 +60,7 @@ class Ask:
     backfill: BackfillAsk | None = None
     order: Order = Order.OLDEST
     priority: int | None = None
+    overlap: OverlapWish = OverlapWish.WAIT
     limits: Limits = field(default_factory=Limits)
 
 
@@ -321,16 +323,15 @@ def _refuse_change(looked: _Looked, seen: Token) -> None:
 
 def _refuse_misfit(ask: Ask) -> None:
     """Refuse what does not go together."""
-    if (ask.kind is OperationKind.BACKFILL) != (ask.backfill is not None):
-        raise InvalidInput.at(
-            "/backfill", "A backfill names its range, and nothing else does.", code="operation.misfit"
-        )
-    if ask.kind is OperationKind.BACKFILL and ask.filter:
+    fills, limits = ask.kind is OperationKind.BACKFILL, ask.limits
+    if fills != (ask.backfill is not None):
+        detail = "A backfill names its range, and nothing else does."
+        raise InvalidInput.at("/backfill", detail, code="operation.misfit")
+    if fills and ask.filter:
         raise InvalidInput.at("/filter", "A backfill is of a schedule's range.", code="operation.misfit")
-    if ask.kind is OperationKind.CANCEL_RUNS and (
-        ask.priority is not None or ask.limits != Limits(rate=ask.limits.rate)
-    ):
-        detail = "Cancelling makes no runs: it takes a rate, and no canary, priority or limit of dead runs."
+    about_runs = ask.priority, ask.overlap, replace(limits, rate=None)
+    if ask.kind is OperationKind.CANCEL_RUNS and about_runs != (None, OverlapWish.WAIT, Limits()):
+        detail = "Cancelling makes no runs: it takes a rate, and nothing that is about the runs it would make."
         raise InvalidInput.at("/kind", detail, code="operation.misfit")
     if ask.backfill is not None and ask.backfill.only and ask.backfill.include is Include.ALL:
         raise InvalidInput.at("/backfill/only", "Either all instants, or only some.", code="operation.misfit")
@@ -348,6 +349,7 @@ async def _write(conn: Connection, looked: _Looked, *, operation_id: UUID, tenan
         backfill=planned.backfill,
         order=planned.ask.order,
         priority=priority,
+        overlap=planned.ask.overlap,
         limits=planned.ask.limits,
         plan_token=asked.token,
     )

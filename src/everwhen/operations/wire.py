@@ -10,6 +10,7 @@ from everwhen.core.backfill import Include
 from everwhen.core.bulk import Limits, OperationKind, OperationState, seconds_left
 from everwhen.core.filters import MOST_TEXT
 from everwhen.core.lifecycle import RunState
+from everwhen.core.overlap import OverlapWish
 from everwhen.http.access import NAME_PATTERN
 from everwhen.http.fields import Instant, Name, Priority, Sentence, Utc, Wire
 from everwhen.http.reasons import ReasonCode
@@ -49,6 +50,10 @@ class PlanIn(Wire):
     priority: Priority | None = Field(
         default=None, description=f"Of the runs it makes; null: the dead run's, or {BACKFILL_PRIORITY} for a backfill."
     )
+    overlap: OverlapWish = Field(
+        default=OverlapWish.WAIT,
+        description="Where a schedule limits overlap: `wait` for room, `respect` its policy (may skip), `ignore` it.",
+    )
     rate_per_second: Annotated[float, Strict(), Field(ge=0.001, le=10_000, allow_inf_nan=False)] | None = None
     canary: Annotated[int, Strict(), Field(ge=0, le=10_000)] = Field(
         default=0, description="So many first; the others only when all of these have succeeded."
@@ -68,6 +73,7 @@ class PlanIn(Wire):
             backfill=None if self.backfill is None else _backfill(self.backfill),
             order=self.order,
             priority=self.priority,
+            overlap=self.overlap,
             limits=Limits(
                 rate=self.rate_per_second,
                 canary=self.canary,
@@ -165,6 +171,7 @@ class OperationOut(BaseModel):
     backfill: BackfillOut | None
     order: Order
     priority: int | None
+    overlap: OverlapWish
     rate_per_second: float | None
     canary: int
     canary_passed: bool
@@ -217,6 +224,7 @@ def operation_out(row: OperationRow, *, now: datetime) -> OperationOut:
         backfill=_backfill_out(request),
         order=request.order,
         priority=request.priority,
+        overlap=request.overlap,
         rate_per_second=request.limits.rate,
         canary=request.limits.canary,
         canary_passed=row.canary_passed,

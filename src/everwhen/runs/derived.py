@@ -15,6 +15,7 @@ from uuid import UUID
 from everwhen.core.backfill import VerdictSpan
 from everwhen.core.flex import MOST_WINDOW
 from everwhen.core.ids import instant_of
+from everwhen.core.overlap import OverlapWish
 from everwhen.core.zones import add
 from everwhen.overlap.service import GATEKEEPER_TOPIC
 from everwhen.postgres.pool import Connection
@@ -27,12 +28,27 @@ from everwhen.runs.service import OnReady
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Making:
-    """Who makes runs and why; `operation_id` None: one run, by hand."""
+    """Who makes runs and why; `operation_id` None: one run, by hand.
+
+    `overlap` is about the other runs of a schedule that lets only so many run at once: wait for room, be treated as the
+    schedule's own, or run beside them.
+    """
 
     tenant_id: UUID
     by: str
     reason: str | None = None
     operation_id: UUID | None = None
+    overlap: OverlapWish = OverlapWish.WAIT
+
+    @property
+    def is_free(self) -> bool:
+        """Whether its runs pass by the gate of their schedule."""
+        return self.overlap is OverlapWish.IGNORE
+
+    @property
+    def is_patient(self) -> bool:
+        """Whether its runs wait for room, whatever the schedule's policy does."""
+        return self.overlap is OverlapWish.WAIT
 
     @property
     def detail(self) -> str:
@@ -82,6 +98,8 @@ async def make_redriven(
         input=input_text,
         operation_id=making.operation_id,
         detail=making.detail,
+        is_free=making.is_free,
+        is_patient=making.is_patient,
         now=conn.now,
     )
     return await _lined_up(conn, making, made, on_ready)
@@ -109,6 +127,8 @@ async def make_backfilled(
         operation_id=making.operation_id,
         tz_version=filling.tz_version,
         detail=making.detail,
+        is_free=making.is_free,
+        is_patient=making.is_patient,
         now=conn.now,
     )
     return await _lined_up(conn, making, made, on_ready)

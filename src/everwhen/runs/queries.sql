@@ -257,7 +257,7 @@ with intended as (
   on conflict do nothing
   returning tenant_id, run_id, queue, priority, due_at, task, expires_at, schedule_uid, nominal_at, origin_run_id
 ), placed as (
-  select p.*, coalesce(s.is_gated, false) as is_gated, s.is_strict
+  select p.*, coalesce(s.is_gated, false) and not %(is_free)s as is_gated, s.is_strict
   from planned p
   left join lateral (
     select s.is_gated, s.spec #>> '{overlap,policy}' = 'strict_sequential' as is_strict
@@ -271,12 +271,12 @@ with intended as (
   from placed
   where not is_gated
 ), held as (
-  -- Behind the gate of a schedule that has one: made by somebody, it waits for room whatever the policy does.
+  -- Behind the gate of a schedule that has one. Patient ones wait for room, whatever the policy does.
   insert into everwhen.held
     (tenant_id, schedule_uid, line_at, run_id, due_at, look_at, queue, priority, task, expires_at, is_planned, is_patient,
      origin_run_id)
   select tenant_id, schedule_uid, case when is_strict then coalesce(nominal_at, due_at) else due_at end, run_id, due_at,
-         due_at, queue, priority, task, expires_at, false, true, origin_run_id
+         due_at, queue, priority, task, expires_at, false, %(is_patient)s, origin_run_id
   from placed
   where is_gated
 ), logged as (
@@ -314,7 +314,7 @@ with intended as (
   on conflict do nothing
   returning tenant_id, run_id, queue, priority, due_at, task, expires_at, schedule_uid, nominal_at
 ), placed as (
-  select p.*, coalesce(s.is_gated, false) as is_gated, s.is_strict
+  select p.*, coalesce(s.is_gated, false) and not %(is_free)s as is_gated, s.is_strict
   from planned p
   left join lateral (
     select s.is_gated, s.spec #>> '{overlap,policy}' = 'strict_sequential' as is_strict
@@ -328,11 +328,11 @@ with intended as (
   from placed
   where not is_gated
 ), held as (
-  -- Behind the gate of a schedule that has one: made by somebody, it waits for room whatever the policy does.
+  -- Behind the gate of a schedule that has one. Patient ones wait for room, whatever the policy does.
   insert into everwhen.held
     (tenant_id, schedule_uid, line_at, run_id, due_at, look_at, queue, priority, task, expires_at, is_planned, is_patient)
   select tenant_id, schedule_uid, case when is_strict then coalesce(nominal_at, due_at) else due_at end, run_id, due_at,
-         due_at, queue, priority, task, expires_at, false, true
+         due_at, queue, priority, task, expires_at, false, %(is_patient)s
   from placed
   where is_gated
 ), logged as (

@@ -237,6 +237,8 @@ async def insert_redriven(
     input: str | None,  # noqa: A002  # the column's name
     operation_id: UUID | None,
     detail: str,
+    is_free: bool,
+    is_patient: bool,
     now: datetime,
 ) -> list[LinedUp]:
     """Make runs from dead ones and line them up; return those that are new. `input` and `detail` are JSON texts."""
@@ -248,6 +250,8 @@ async def insert_redriven(
         "input": input,
         "operation_id": operation_id,
         "detail": detail,
+        "is_free": is_free,
+        "is_patient": is_patient,
         "now": now,
     }
     return await fetch_all(conn, _SQL["insert_redriven"], params, LinedUp)
@@ -265,6 +269,8 @@ async def insert_backfilled(
     operation_id: UUID,
     tz_version: str,
     detail: str,
+    is_free: bool,
+    is_patient: bool,
     now: datetime,
 ) -> list[LinedUp]:
     """Make a schedule's runs for past instants and line them up; return those that are new."""
@@ -278,6 +284,8 @@ async def insert_backfilled(
         "operation_id": operation_id,
         "tz_version": tz_version,
         "detail": detail,
+        "is_free": is_free,
+        "is_patient": is_patient,
         "now": now,
     }
     return await fetch_all(conn, _SQL["insert_backfilled"], params, LinedUp)
