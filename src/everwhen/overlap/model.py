@@ -138,3 +138,4 @@ class OpenLease:
     run_id: UUID
     lease_token: int
     failures: int
+    claimed_at: datetime

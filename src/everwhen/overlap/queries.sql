@@ -241,7 +241,7 @@ select tenant_id, run_id from found;
 
 -- name: lock_leases_to_revoke
 -- Never waits: a lease that is locked is being reported on, or beats; its end, or another look, brings us back.
-select l.tenant_id, l.run_id, l.lease_token, l.failures
+select l.tenant_id, l.run_id, l.lease_token, l.failures, l.claimed_at
 from everwhen.leases l
 where l.tenant_id = any(%(tenant_ids)s::uuid[]) and l.run_id = any(%(run_ids)s::uuid[])
 order by l.tenant_id, l.run_id

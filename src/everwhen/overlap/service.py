@@ -80,8 +80,9 @@ _Keyed = TypeVar("_Keyed", HeldRow, Slot)
 
 @dataclass(slots=True)
 class _Tally:
-    """What a decision has come to so far."""
+    """What a decision has come to so far. `at` is the instant of its events; it only grows."""
 
+    at: datetime
     ended: list[Ended] = field(default_factory=list[Ended])
     lines: set[tuple[UUID, str]] = field(default_factory=set[tuple[UUID, str]])
     again: set[GateKey] = field(default_factory=set[GateKey])
@@ -139,19 +140,19 @@ async def decide_gates(
     Of each line the head is looked at, and the runs `looked` wherever they stand. `is_end`: slots have been given back.
     `then` hears of the runs that end.
     """
-    tally = _Tally()
-    at, looked = _latest(gates, now), list(looked)
+    tally = _Tally(at=_latest(gates, now))
+    looked = list(looked)
     pending = {row.key: row.gate() for row in gates}
     for _ in range(ROUNDS):
         if not pending:
             break
         tally.again.clear()
-        await _write(conn, await _verdicts(conn, pending, looked, now=now), tally, at=at, now=now)
+        await _write(conn, await _verdicts(conn, pending, looked, now=now), tally, now=now)
         pending = {key: pending[key] for key in sorted(tally.again)}
     if later := tally.later | tally.again:
         await store.look_again(conn, **_columns(later), at=now + RETRY, now=now)
     if tally.written or is_end:
-        await _mark(conn, {row.key: row.held_up_by for row in gates}, at=at)
+        await _mark(conn, {row.key: row.held_up_by for row in gates}, at=tally.at)
     await notify(conn, (queue_topic(tenant_id, queue) for tenant_id, queue in tally.lines))
     if tally.ended:
         await then(conn, tally.ended, now)
@@ -219,7 +220,7 @@ async def leave_behind(
     if not gates:
         return 0
     run_ids = await store.find_left_behind(conn, **mine, now=now, limit=MOST_LEFT_BEHIND)
-    tally = _Tally()
+    tally = _Tally(at=_latest(gates, now))
     turns = [
         _Asked(
             key=gates[0].key,
@@ -228,7 +229,7 @@ async def leave_behind(
         )
         for run_id in run_ids
     ]
-    await _turn_away(conn, turns, tally, at=_latest(gates, now))
+    await _turn_away(conn, turns, tally)
     if tally.ended:
         await then(conn, tally.ended, now)
     return tally.written
@@ -271,17 +272,16 @@ async def _write(
     found: Sequence[tuple[_Asked, HeldRow | None]],
     tally: _Tally,
     *,
-    at: datetime,
     now: datetime,
 ) -> None:
     asked = [each for each, _ in found]
-    await _turn_away(conn, [each for each in asked if isinstance(each.verdict, Turn)], tally, at=at)
-    await _admit(conn, [each for each in asked if isinstance(each.verdict, Admit)], tally, at=at, now=now)
-    await _keep(conn, [(each, row) for each, row in found if isinstance(each.verdict, Wait)], tally, at=at, now=now)
-    await _stop(conn, [each for each in asked if isinstance(each.verdict, Stop)], tally, at=at)
+    await _turn_away(conn, [each for each in asked if isinstance(each.verdict, Turn)], tally)
+    await _admit(conn, [each for each in asked if isinstance(each.verdict, Admit)], tally, now=now)
+    await _keep(conn, [(each, row) for each, row in found if isinstance(each.verdict, Wait)], tally, now=now)
+    await _stop(conn, [each for each in asked if isinstance(each.verdict, Stop)], tally)
 
 
-async def _turn_away(conn: Connection, turns: Sequence[_Asked], tally: _Tally, *, at: datetime) -> None:
+async def _turn_away(conn: Connection, turns: Sequence[_Asked], tally: _Tally) -> None:
     if not turns:
         return
     said = {each.verdict.run_id: each.verdict for each in turns if isinstance(each.verdict, Turn)}
@@ -292,7 +292,7 @@ async def _turn_away(conn: Connection, turns: Sequence[_Asked], tally: _Tally, *
         states=[turn.state for turn in said.values()],
         reasons=[turn.reason for turn in said.values()],
         details=[_blocked_by(turn) for turn in said.values()],
-        at=at,
+        at=tally.at,
     )
     _note(turns, {each.run_id for each in taken}, tally)
     tally.ended += (
@@ -306,7 +306,7 @@ async def _turn_away(conn: Connection, turns: Sequence[_Asked], tally: _Tally, *
     )
 
 
-async def _admit(conn: Connection, admits: Sequence[_Asked], tally: _Tally, *, at: datetime, now: datetime) -> None:
+async def _admit(conn: Connection, admits: Sequence[_Asked], tally: _Tally, *, now: datetime) -> None:
     if not admits:
         return
     taken = await store.admit_runs(
@@ -314,7 +314,7 @@ async def _admit(conn: Connection, admits: Sequence[_Asked], tally: _Tally, *, a
         tenant_ids=sorted({each.key.tenant_id for each in admits}),
         run_ids=[each.verdict.run_id for each in admits],
         details=[_allowed(each.gate) for each in admits],
-        at=at,
+        at=tally.at,
         now=now,
     )
     _note(admits, {each.run_id for each in taken}, tally)
@@ -326,7 +326,6 @@ async def _keep(
     waits: Sequence[tuple[_Asked, HeldRow | None]],
     tally: _Tally,
     *,
-    at: datetime,
     now: datetime,
 ) -> None:
     """Write why runs wait, where that is new; whoever waited for the same before is left alone."""
@@ -343,7 +342,7 @@ async def _keep(
         run_ids=list(said),
         reasons=[wait.reason for _, wait in said.values()],
         details=[_blocked_by(wait) for _, wait in said.values()],
-        at=at,
+        at=tally.at,
     )
 
 
@@ -351,14 +350,14 @@ def _is_news(wait: Wait, row: HeldRow, *, now: datetime) -> bool:
     return row.reason != wait.reason or (row.look_at is not None and row.look_at <= now)
 
 
-async def _stop(conn: Connection, stops: Sequence[_Asked], tally: _Tally, *, at: datetime) -> None:
+async def _stop(conn: Connection, stops: Sequence[_Asked], tally: _Tally) -> None:
     """Have active runs stopped: those that nobody holds end here; the others are asked, or lose their lease."""
     if not stops:
         return
     keys = {each.verdict.run_id: each for each in stops}
     by = {each.verdict.run_id: each.verdict.by for each in stops if isinstance(each.verdict, Stop)}
     tenant_ids = sorted({each.key.tenant_id for each in stops})
-    cancelled = await store.cancel_lined_up(conn, tenant_ids=tenant_ids, **_reason_to_stop(by), at=at)
+    cancelled = await store.cancel_lined_up(conn, tenant_ids=tenant_ids, **_reason_to_stop(by), at=tally.at)
     ended = [
         Ended(
             tenant_id=each.tenant_id,
@@ -370,10 +369,10 @@ async def _stop(conn: Connection, stops: Sequence[_Asked], tally: _Tally, *, at:
     ]
     left = {run_id: each for run_id, each in keys.items() if run_id not in {end.run_id for end in ended}}
     hard = [run for run, each in left.items() if each.gate.overlap.policy is OverlapPolicy.TERMINATE_OTHER]
-    ended += await _revoke(conn, tenant_ids, hard, at=at)
+    ended += await _revoke(conn, tenant_ids, hard, tally)
     soft = {run: by[run] for run in left if run not in hard}
-    asked = await store.ask_to_stop(conn, tenant_ids=tenant_ids, **_reason_to_stop(soft), at=at) if soft else []
-    await store.mark_stopping(conn, tenant_ids=tenant_ids, run_ids=[each.run_id for each in asked], at=at)
+    asked = await store.ask_to_stop(conn, tenant_ids=tenant_ids, **_reason_to_stop(soft), at=tally.at) if soft else []
+    await store.mark_stopping(conn, tenant_ids=tenant_ids, run_ids=[each.run_id for each in asked], at=tally.at)
     await store.free_slots(conn, tenant_ids=tenant_ids, run_ids=[end.run_id for end in ended])
     done = {end.run_id for end in ended}
     tally.again |= {keys[run_id].key for run_id in done}
@@ -390,15 +389,15 @@ def _reason_to_stop(by: Mapping[UUID, UUID]) -> dict[str, Any]:
     }
 
 
-async def _revoke(
-    conn: Connection, tenant_ids: Sequence[UUID], run_ids: Sequence[UUID], *, at: datetime
-) -> list[Ended]:
+async def _revoke(conn: Connection, tenant_ids: Sequence[UUID], run_ids: Sequence[UUID], tally: _Tally) -> list[Ended]:
     """Take the leases of these runs back, as far as nobody else has them locked; return which runs have ended."""
     if not run_ids:
         return []
     leases = await store.lock_leases_to_revoke(conn, tenant_ids=tenant_ids, run_ids=run_ids)
-    closings = [closing for lease in leases if (closing := _revoked(lease, at=at)) is not None]
-    closed = await dispatch.close(conn, closings, now=at, on_ended=nobody_follows)
+    # A claim may have committed while we waited for the gate, in a transaction that began after ours.
+    tally.at = max((tally.at, *(lease.claimed_at for lease in leases)))
+    closings = [closing for lease in leases if (closing := _revoked(lease, at=tally.at)) is not None]
+    closed = await dispatch.close(conn, closings, now=tally.at, on_ended=nobody_follows)
     return [
         Ended(tenant_id=tenant_id, run_id=run_id, state=RunState.CANCELLED, reason=Reason.OVERLAP_CANCELLED_OTHER)
         for tenant_id, run_id in sorted(closed)
