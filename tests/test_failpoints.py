@@ -25,6 +25,7 @@ from everwhen.postgres.pool import Database
 from everwhen.runs import service as runs
 from everwhen.runs.model import RunRequest
 from everwhen.schedules.scheduler import Scheduler
+from everwhen.sentinel.sentinel import Sentinel
 from everwhen.tenants import service as tenants
 from tests.dispatch.scene import Line, hold, make_line, report_on
 from tests.factories import make_run, make_schedule
@@ -124,6 +125,14 @@ class Scene:
 
     async def operator_is_done(self) -> bool:
         return await self.count("operations where state = 'running'") == 1
+
+    async def pass_sentinel(self) -> Any:
+        await self.line.fill(1)
+        now = await self.line.now()
+        return lambda: Sentinel(database=self.db).tick(now + 2 * MINUTE)
+
+    async def sentinel_is_done(self) -> bool:
+        return await self.count("findings") == 1
 
     async def pass_api(self) -> Any:
         client = client_of(app_on(self.db), token_of("editor", tenant_id=self.line.tenant.id))

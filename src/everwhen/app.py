@@ -21,6 +21,11 @@ from uuid import UUID
 import structlog
 import uvicorn
 from fastapi import FastAPI
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from everwhen import clock, roles
 from everwhen.calendars import api as calendars_api
@@ -54,6 +59,9 @@ from everwhen.runs.ends import OnEnded, follow_with
 from everwhen.schedules import ahead_api, catchup_api, streaks, tz_api
 from everwhen.schedules import api as schedules_api
 from everwhen.schedules.scheduler import Scheduler
+from everwhen.sentinel import api as sentinel_api
+from everwhen.sentinel.sentinel import Sentinel
+from everwhen.sentinel.service import collect_metrics
 from everwhen.tasks import api as tasks_api
 from everwhen.tenants import api as tenants_api
 from everwhen.tenants import service as tenants
@@ -77,6 +85,7 @@ FEATURES: Final = (
     operations_api,
     pauses_api,
     explaining_api,
+    sentinel_api,
 )
 """The control API: each feature's module with its router."""
 
@@ -152,7 +161,7 @@ def make_app(services: Services) -> FastAPI:
     return create_app(plane, routers=[feature.router for feature in FEATURES], extra_routes=worker.routes())
 
 
-def make_role(name: RoleName, services: Services) -> Role:
+def make_role(name: RoleName, services: Services) -> Role:  # noqa: PLR0911  # one for each role
     """Make one of the roles that tick; the API is served apart."""
     settings = services.settings
     match name:
@@ -182,6 +191,12 @@ def make_role(name: RoleName, services: Services) -> Role:
                 on_ended=services.on_ended,
                 batch=settings.operator_batch,
             )
+        case "sentinel":
+            return Sentinel(
+                database=services.database,
+                overdue=timedelta(seconds=settings.sentinel_overdue_seconds),
+                waiting=timedelta(seconds=settings.sentinel_wait_seconds),
+            )
         case "api":
             raise ValueError("the API does not tick")
 
@@ -200,13 +215,15 @@ async def serve(
         end_api = asyncio.Event()
         url = ""
         if "api" in settings.roles:
-            listening = _listen(settings, any_port=any_port)
+            listening = _listen(settings.host, settings.port, any_port=any_port)
             url = f"http://{settings.host}:{listening.getsockname()[1]}"
             _start_api(services, tasks, end_api, listening)
             sightings = Sightings(
                 database=services.database, lines=services.lines, server_id=clock.new_id(clock.process_now())
             )
             tasks.create_task(_run_role(sightings, services, stop))
+        if settings.metrics_port is not None:
+            _start_metrics(services, tasks, end_api, _listen(settings.metrics_host, settings.metrics_port))
         for name in settings.roles:
             if name != "api":
                 tasks.create_task(_run_role(make_role(name, services), services, stop))
@@ -223,20 +240,41 @@ async def serve(
 
 
 def _start_api(services: Services, tasks: asyncio.TaskGroup, end: asyncio.Event, listening: socket.socket) -> None:
-    server = _server(services)
+    _start_server(make_app(services), tasks, end, listening, before_end=services.lines.close)
 
-    async def serve_api() -> None:
+
+def _start_metrics(services: Services, tasks: asyncio.TaskGroup, end: asyncio.Event, listening: socket.socket) -> None:
+    async def answer(request: Request) -> Response:
+        body, media_type = await collect_metrics(services.database, accept=request.headers.get("accept", ""))
+        return Response(body, headers={"Content-Type": media_type})
+
+    app = Starlette(routes=[Route("/metrics", answer)])
+    log.info("metrics.started", port=listening.getsockname()[1])
+    _start_server(app, tasks, end, listening, before_end=lambda: None)
+
+
+def _start_server(
+    app: ASGIApp,
+    tasks: asyncio.TaskGroup,
+    end: asyncio.Event,
+    listening: socket.socket,
+    *,
+    before_end: Callable[[], None],
+) -> None:
+    server = _server(app)
+
+    async def serve_it() -> None:
         await server.serve(sockets=[listening])
         if not end.is_set():
-            raise RuntimeError("the API ended by itself")
+            raise RuntimeError("a server of ours ended by itself")
 
-    async def end_api() -> None:
+    async def end_it() -> None:
         await end.wait()
-        services.lines.close()
+        before_end()
         server.should_exit = True
 
-    tasks.create_task(serve_api())
-    tasks.create_task(end_api())
+    tasks.create_task(serve_it())
+    tasks.create_task(end_it())
 
 
 async def _run_role(role: Role, services: Services, stop: asyncio.Event) -> None:
@@ -279,15 +317,15 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _listen(settings: Settings, *, any_port: bool) -> socket.socket:
+def _listen(host: str, port: int, *, any_port: bool = False) -> socket.socket:
     """Bind before anything else is started: a request that comes early is kept, not refused."""
     try:
-        return _bound(settings.host, settings.port)
+        return _bound(host, port)
     except OSError as error:
         if any_port and error.errno == errno.EADDRINUSE:
-            return _bound(settings.host, 0)
+            return _bound(host, 0)
         raise ConfigurationError(
-            f"cannot listen on {settings.host}:{settings.port}: {error.strerror}; choose another with EVERWHEN_PORT"
+            f"cannot listen on {host}:{port}: {error.strerror}; choose another with EVERWHEN_PORT"
         ) from error
 
 
@@ -308,9 +346,9 @@ def _bound(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _server(services: Services) -> _Server:
+def _server(app: ASGIApp) -> _Server:
     config = uvicorn.Config(
-        make_app(services),
+        app,
         log_config=None,
         access_log=False,
         lifespan="off",

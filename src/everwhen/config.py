@@ -32,7 +32,7 @@ OTHER_VARIABLES: Final = frozenset({
     "EVERWHEN_URL",
 })  # fmt: skip
 
-RoleName = Literal["api", "scheduler", "gatekeeper", "attendant", "reaper", "observer", "operator"]
+RoleName = Literal["api", "scheduler", "gatekeeper", "attendant", "reaper", "observer", "operator", "sentinel"]
 ALL_ROLES: Final[tuple[RoleName, ...]] = (
     "api",
     "scheduler",
@@ -41,6 +41,7 @@ ALL_ROLES: Final[tuple[RoleName, ...]] = (
     "reaper",
     "observer",
     "operator",
+    "sentinel",
 )
 
 
@@ -72,6 +73,12 @@ class Settings(BaseSettings):
     scheduler_batch: Annotated[int, Field(ge=1, le=5000)] = Field(500, description="Schedules planned in one step.")
     reaper_batch: Annotated[int, Field(ge=1, le=5000)] = Field(500, description="Leases reaped in one step.")
     operator_batch: Annotated[int, Field(ge=1, le=5000)] = Field(500, description="Items of an operation in one step.")
+    sentinel_overdue_seconds: Annotated[float, Field(ge=5, le=86_400)] = Field(
+        60.0, description="How late planning, reaping and expiring may be before the sentinel opens a finding."
+    )
+    sentinel_wait_seconds: Annotated[float, Field(ge=5, le=86_400)] = Field(
+        60.0, description="How long a due run may wait for a worker before the sentinel opens a finding."
+    )
     lease_seconds_max: Annotated[float, Field(ge=1, le=3600)] = Field(
         300.0, description="The longest lease a worker may ask for."
     )
@@ -81,6 +88,10 @@ class Settings(BaseSettings):
     body_bytes_max: Annotated[int, Field(ge=1024, le=2**30)] = Field(
         1_048_576, description="The largest body of a control request; a worker's batch may be eight times as large."
     )
+    metrics_port: Annotated[int, Field(ge=0, le=65535)] | None = Field(
+        None, description="A port that serves /metrics without a token, for any role; unset: none does."
+    )
+    metrics_host: str = Field("127.0.0.1", description="The address of that port.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="The least severe line logged.")
 
     @classmethod

@@ -51,6 +51,8 @@ POINTS: Final[Mapping[str, str]] = {
     "expiry.after_commit": "runs past their start deadline are ended, the tick has not ended",
     "operator.before_commit": "a batch of an operation is made and counted, not committed",
     "operator.after_commit": "a batch of an operation is committed, the tick has not ended",
+    "sentinel.before_commit": "findings are opened and closed, not committed",
+    "sentinel.after_commit": "findings are opened and closed, the tick has not ended",
     "api.before_reply": "the request is carried out and committed, its answer has not been sent",
     "transaction.before_commit": "any transaction, right before its commit",
     "transaction.after_commit": "any transaction, right after its commit",

@@ -22,6 +22,8 @@ from typing import Final, Protocol
 import psycopg
 import structlog
 
+from everwhen import metrics
+
 MOST_BACK_OFF: Final = timedelta(seconds=10)
 FIRST_BACK_OFF: Final = timedelta(milliseconds=100)
 
@@ -81,12 +83,16 @@ async def run(role: Role, loop: Loop) -> None:
             now = await _now(loop)
             if now is None:
                 return
-            tick = await role.tick(now)
+            with metrics.TICK_SECONDS.labels(role.name).time():
+                tick = await role.tick(now)
         except OUTAGE as error:
+            metrics.ERRORS.labels(role.name).inc()
             log.warning("role.database_away", role=role.name, error=str(error), retry_seconds=back_off.total_seconds())
             await _stopped_within(loop.stop, back_off.total_seconds())
             back_off = min(back_off * 2, MOST_BACK_OFF)
             continue
+        metrics.TICKS.labels(role.name).inc()
+        metrics.WORK.labels(role.name).inc(tick.done)
         back_off = FIRST_BACK_OFF
         if not tick.more:
             await _rest(role, loop, now=now, next_at=tick.next_at)

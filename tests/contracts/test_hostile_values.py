@@ -89,6 +89,7 @@ BODIES = {
     "resume_queue": {"reason": "why"},
     "pause_tenant": {"reason": "why", "until": None},
     "resume_tenant": {"reason": "why"},
+    "set_objective": {"objective_seconds": 5.0},
     "cancel_run": {"reason": "why"},
     "redrive_run": {"reason": "why", "again": True, "input": {}, "priority": None, "overlap": "wait"},
     "dismiss_run": {"reason": "why"},

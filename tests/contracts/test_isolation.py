@@ -35,6 +35,9 @@ from tests.operations.scene import begin, redrive
 from tests.people import app_on, client_of, token_of
 from tests.tzif import archive
 
+# Every operation is called several times over, and there are more of them with each feature.
+pytestmark = pytest.mark.timeout(300)
+
 STORES = (
     tenants_store,
     tasks_store,
@@ -94,6 +97,9 @@ BODIES = {
     "list_pause_changes": None,
     "resume_queue": {},
     "resume_tenant": {},
+    "list_findings": None,
+    "get_punctuality": None,
+    "set_objective": {"objective_seconds": 5},
     "request_run": {"task": "{}"},
     "cancel_run": {},
     "list_dead_letters": None,
@@ -119,9 +125,19 @@ NAMELESS = {
     "draw_forecast", "smooth_schedules", "get_tz", "review_tz",
     "list_dead_letters", "list_dead_runs", "dismiss_dead_letters", "create_operation", "list_operations",
     "pause_tenant", "resume_tenant", "list_pauses", "list_pause_changes",
+    "list_findings",
 }  # fmt: skip
 # These are about no tenant at all.
-PLATFORM = {"create_tenant", "list_tenants", "forecast_all", "list_reasons", "live", "ready"}
+PLATFORM = {
+    "create_tenant",
+    "list_tenants",
+    "forecast_all",
+    "list_all_findings",
+    "get_metrics",
+    "list_reasons",
+    "live",
+    "ready",
+}
 
 
 @dataclass(frozen=True)
@@ -337,7 +353,7 @@ NEEDS = {"operate": {"pause_schedule", "resume_schedule", "request_run", "cancel
                      "pause_operation", "resume_operation", "release_schedule", "pause_queue", "resume_queue",
                      "pause_tenant", "resume_tenant"},
          "edit": {"create_calendar", "replace_calendar", "delete_calendar", "create_task", "update_task",
-                  "create_schedule", "update_schedule", "delete_schedule", "smooth_schedules",
+                  "create_schedule", "update_schedule", "delete_schedule", "smooth_schedules", "set_objective",
                   "review_tz"}}  # fmt: skip
 
 

@@ -58,7 +58,7 @@ def _server(target: Target) -> list[Finding]:
             asked_at = clock.process_now()
             ready = client.get("/healthz/ready")
             skew = _skew(ready, (clock.process_now() - asked_at) / 2 + asked_at)
-            return [_readiness(target, ready), *skew, _token(target, client)]
+            return [_readiness(target, ready), *skew, _token(target, client), *_amiss(target, client)]
     except httpx2.HTTPError as error:
         detail = f"{target.url} does not answer ({type(error).__name__})"
         return [Finding(check="server", verdict="fail", detail=detail, fix="everwhen up")]
@@ -91,6 +91,19 @@ def _token(target: Target, client: httpx2.Client) -> Finding:
     meaning = {401: "not accepted", 403: "lacks a role that may read", 404: f"not for a tenant {target.tenant}"}
     detail = meaning.get(status, f"unclear: status {status}")
     return Finding(check="token", verdict="fail", detail=detail, fix="everwhen token")
+
+
+def _amiss(target: Target, client: httpx2.Client) -> list[Finding]:
+    """Say what the sentinel has noticed, where the token may see it."""
+    if target.token is None or target.tenant is None:
+        return []
+    answer = client.get(f"/v1/tenants/{target.tenant}/findings", params={"limit": 200})
+    if not answer.is_success:
+        return []
+    kinds = sorted({finding["kind"] for finding in answer.json()["items"]})
+    if not kinds:
+        return [Finding(check="findings", verdict="ok", detail="nothing is amiss")]
+    return [Finding(check="findings", verdict="warn", detail=", ".join(kinds), fix="everwhen findings")]
 
 
 def _zones() -> Finding:

@@ -18,12 +18,12 @@ from typing import Final
 import psycopg
 import structlog
 
-from everwhen import failpoints
+from everwhen import failpoints, metrics
 from everwhen.core.lifecycle import Transition
 from everwhen.dispatch import reports, store
 from everwhen.dispatch.model import ExpiredLease, Moved, OverdueRun
 from everwhen.dispatch.reports import Closing
-from everwhen.dispatch.service import close, follow
+from everwhen.dispatch.service import close, count_closed, follow
 from everwhen.postgres.pool import Connection, Database
 from everwhen.roles import Tick
 from everwhen.runs.ends import OnEnded, nobody_follows
@@ -57,6 +57,7 @@ class Reaper:
             await follow(conn, await _end(conn, overdue, now=now), now=now, on_ended=self.on_ended)
             failpoints.hit("expiry.before_commit")
         failpoints.hit("expiry.after_commit")
+        _count_ended(overdue, now=now)
         return Tick(done=closed + len(overdue), more=full or len(overdue) == self.batch)
 
     async def _reap(self, now: datetime) -> tuple[int, bool]:
@@ -66,6 +67,7 @@ class Reaper:
             await close(conn, closings, now=now, on_ended=self.on_ended)
             failpoints.hit("reaper.before_commit")
         failpoints.hit("reaper.after_commit")
+        count_closed(closings)
         return len(closings), len(leases) == self.batch
 
     async def _reap_one_by_one(self, now: datetime) -> tuple[int, bool]:
@@ -109,3 +111,10 @@ async def _end(conn: Connection, overdue: Sequence[OverdueRun], *, now: datetime
         reasons=[end.reason.value for _, end in ends if end.reason],
         now=now,
     )
+
+
+def _count_ended(overdue: Sequence[OverdueRun], *, now: datetime) -> None:
+    """Count what was committed, for whoever collects metrics; the decision is pure, so it is asked again."""
+    for decision in (reports.decide_overdue(run, now=now) for run in overdue):
+        if isinstance(decision, Transition):
+            metrics.ENDED.labels(decision.to.value).inc()

@@ -11,7 +11,7 @@ lease row is the grant: who deletes it, by its token, closes the attempt. Each c
 * Two reports of one attempt at once: the second waits for the row lock and finds no lease.
 """
 
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -21,10 +21,10 @@ from uuid import UUID
 import msgspec
 import psycopg
 
-from everwhen import failpoints
+from everwhen import failpoints, metrics
 from everwhen.core import lanes as fairness
 from everwhen.core.lanes import Lane, Share
-from everwhen.core.lifecycle import Refused, Transition
+from everwhen.core.lifecycle import TERMINAL, Refused, Transition
 from everwhen.core.meanings import SENTENCES
 from everwhen.core.reasons import Reason
 from everwhen.dispatch import reports, store
@@ -87,6 +87,7 @@ class Dispatch:
             grant = await _grant(conn, claim, now=now or conn.now)
             failpoints.hit("claim.before_commit")
         failpoints.hit("claim.after_commit")
+        metrics.CLAIMED.inc(len(grant.leases))
         return grant
 
     async def renew(
@@ -178,6 +179,8 @@ class Dispatch:
             states = await _refuse(conn, reporter, [(batch[i], reason) for i, reason in refused.items()], now=now)
             failpoints.hit("complete.before_commit")
         failpoints.hit("complete.after_commit")
+        count_closed(closing for closing in closings if _was_closed(closing, closed))
+        metrics.REFUSED.inc(len(refused))
         return [_answer(report, decided[i], refused.get(i), states) for i, report in enumerate(batch)]
 
     def _decide(self, batch: Sequence[Report], held: Sequence[HeldLease], *, now: datetime) -> list[Closing | Refused]:
@@ -295,6 +298,15 @@ async def follow(conn: Connection, moved: Sequence[Moved], *, now: datetime, on_
     ]
     if ended:
         await on_ended(conn, ended, now)
+
+
+def count_closed(closings: Iterable[Closing]) -> None:
+    """Count what was committed, for whoever collects metrics."""
+    for transition in (closing.transition for closing in closings):
+        if transition.outcome is not None:
+            metrics.CLOSED.labels(transition.outcome.value).inc()
+        if transition.to in TERMINAL:
+            metrics.ENDED.labels(transition.to.value).inc()
 
 
 def _without_payload(report: Report, why: str) -> Report:

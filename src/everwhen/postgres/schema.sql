@@ -198,6 +198,50 @@ PARTITION BY RANGE (run_id);
 
 ALTER TABLE ONLY everwhen.events FORCE ROW LEVEL SECURITY;
 
+CREATE SEQUENCE everwhen.finding_event_ids
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE everwhen.finding_events (
+    tenant_id uuid NOT NULL,
+    event_id bigint DEFAULT nextval('everwhen.finding_event_ids'::regclass) NOT NULL,
+    finding_id bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    change text NOT NULL,
+    kind text NOT NULL,
+    subject text NOT NULL,
+    detail jsonb NOT NULL,
+    CONSTRAINT finding_events_change_check CHECK ((change = ANY (ARRAY['opened'::text, 'closed'::text])))
+);
+
+ALTER TABLE ONLY everwhen.finding_events FORCE ROW LEVEL SECURITY;
+
+CREATE SEQUENCE everwhen.finding_ids
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE everwhen.findings (
+    tenant_id uuid NOT NULL,
+    finding_id bigint DEFAULT nextval('everwhen.finding_ids'::regclass) NOT NULL,
+    kind text NOT NULL,
+    subject text NOT NULL,
+    since timestamp with time zone NOT NULL,
+    opened_at timestamp with time zone NOT NULL,
+    seen_at timestamp with time zone NOT NULL,
+    closed_at timestamp with time zone,
+    detail jsonb NOT NULL,
+    CONSTRAINT findings_subject_check CHECK (((length(subject) >= 1) AND (length(subject) <= 200)))
+)
+WITH (fillfactor='70');
+
+ALTER TABLE ONLY everwhen.findings FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE everwhen.gates (
     tenant_id uuid NOT NULL,
     schedule_uid uuid NOT NULL,
@@ -299,6 +343,16 @@ CREATE TABLE everwhen.line_states (
 
 ALTER TABLE ONLY everwhen.line_states FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE everwhen.measured (
+    tenant_id uuid NOT NULL,
+    schedule_uid uuid NOT NULL,
+    measured_until timestamp with time zone NOT NULL,
+    objective_seconds double precision,
+    CONSTRAINT measured_objective_seconds_check CHECK (((objective_seconds > (0)::double precision) AND (objective_seconds <= (86400)::double precision)))
+);
+
+ALTER TABLE ONLY everwhen.measured FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE everwhen.observations (
     observer_id uuid NOT NULL,
     since timestamp with time zone NOT NULL,
@@ -391,6 +445,17 @@ CREATE TABLE everwhen.pauses (
 
 ALTER TABLE ONLY everwhen.pauses FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE everwhen.punctuality (
+    tenant_id uuid NOT NULL,
+    schedule_uid uuid NOT NULL,
+    day date NOT NULL,
+    on_time bigint NOT NULL,
+    late bigint NOT NULL,
+    buckets bigint[] NOT NULL
+);
+
+ALTER TABLE ONLY everwhen.punctuality FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE everwhen.run_ends (
     tenant_id uuid NOT NULL,
     run_id uuid NOT NULL,
@@ -471,6 +536,11 @@ CREATE TABLE everwhen.schedules (
 );
 
 ALTER TABLE ONLY everwhen.schedules FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.sentinels (
+    only_one boolean DEFAULT true NOT NULL,
+    CONSTRAINT sentinels_only_one_check CHECK (only_one)
+);
 
 CREATE TABLE everwhen.sightings (
     tenant_id uuid NOT NULL,
@@ -602,6 +672,12 @@ ALTER TABLE ONLY everwhen.dead_letters
 ALTER TABLE ONLY everwhen.events
     ADD CONSTRAINT events_pkey PRIMARY KEY (tenant_id, run_id, event_id);
 
+ALTER TABLE ONLY everwhen.finding_events
+    ADD CONSTRAINT finding_events_pkey PRIMARY KEY (tenant_id, event_id);
+
+ALTER TABLE ONLY everwhen.findings
+    ADD CONSTRAINT findings_pkey PRIMARY KEY (tenant_id, finding_id);
+
 ALTER TABLE ONLY everwhen.gates
     ADD CONSTRAINT gates_pkey PRIMARY KEY (tenant_id, schedule_uid);
 
@@ -620,6 +696,9 @@ ALTER TABLE ONLY everwhen.leases
 ALTER TABLE ONLY everwhen.line_states
     ADD CONSTRAINT line_states_pkey PRIMARY KEY (tenant_id, queue, task, reason, opened_at);
 
+ALTER TABLE ONLY everwhen.measured
+    ADD CONSTRAINT measured_pkey PRIMARY KEY (tenant_id, schedule_uid);
+
 ALTER TABLE ONLY everwhen.observations
     ADD CONSTRAINT observations_pkey PRIMARY KEY (observer_id, since);
 
@@ -635,6 +714,9 @@ ALTER TABLE ONLY everwhen.pause_changes
 ALTER TABLE ONLY everwhen.pauses
     ADD CONSTRAINT pauses_pkey PRIMARY KEY (tenant_id, queue);
 
+ALTER TABLE ONLY everwhen.punctuality
+    ADD CONSTRAINT punctuality_pkey PRIMARY KEY (tenant_id, schedule_uid, day);
+
 ALTER TABLE ONLY everwhen.run_ends
     ADD CONSTRAINT run_ends_pkey PRIMARY KEY (tenant_id, run_id);
 
@@ -646,6 +728,9 @@ ALTER TABLE ONLY everwhen.schedule_revisions
 
 ALTER TABLE ONLY everwhen.schedules
     ADD CONSTRAINT schedules_pkey PRIMARY KEY (tenant_id, uid);
+
+ALTER TABLE ONLY everwhen.sentinels
+    ADD CONSTRAINT sentinels_pkey PRIMARY KEY (only_one);
 
 ALTER TABLE ONLY everwhen.sightings
     ADD CONSTRAINT sightings_pkey PRIMARY KEY (tenant_id, queue, server_id);
@@ -676,6 +761,10 @@ CREATE UNIQUE INDEX admitted_run ON everwhen.admitted USING btree (run_id, tenan
 CREATE INDEX arrears_look ON everwhen.arrears USING btree (look_at) WHERE (look_at IS NOT NULL);
 
 CREATE INDEX calendar_users_schedule ON everwhen.calendar_users USING btree (schedule_uid, tenant_id);
+
+CREATE UNIQUE INDEX findings_open ON everwhen.findings USING btree (tenant_id, kind, subject) WHERE (closed_at IS NULL);
+
+CREATE INDEX findings_open_kind ON everwhen.findings USING btree (kind, tenant_id, finding_id) WHERE (closed_at IS NULL);
 
 CREATE INDEX held_look ON everwhen.held USING btree (look_at) WHERE (look_at IS NOT NULL);
 
@@ -719,6 +808,8 @@ CREATE INDEX waiting_expiry ON everwhen.waiting USING btree (expires_at) WHERE (
 
 CREATE UNIQUE INDEX waiting_run ON everwhen.waiting USING btree (tenant_id, run_id);
 
+CREATE INDEX watermarks_failing ON everwhen.watermarks USING btree (tenant_id, schedule_uid) WHERE (failures > 0);
+
 CREATE INDEX watermarks_next ON everwhen.watermarks USING btree (next_at) WHERE (next_at IS NOT NULL);
 
 ALTER TABLE ONLY everwhen.arrears
@@ -739,6 +830,12 @@ ALTER TABLE ONLY everwhen.calendars
 ALTER TABLE ONLY everwhen.dead_letters
     ADD CONSTRAINT dead_letters_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
 
+ALTER TABLE ONLY everwhen.finding_events
+    ADD CONSTRAINT finding_events_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
+ALTER TABLE ONLY everwhen.findings
+    ADD CONSTRAINT findings_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
 ALTER TABLE ONLY everwhen.gates
     ADD CONSTRAINT gates_tenant_id_schedule_uid_fkey FOREIGN KEY (tenant_id, schedule_uid) REFERENCES everwhen.schedules(tenant_id, uid);
 
@@ -747,6 +844,9 @@ ALTER TABLE ONLY everwhen.idempotency_keys
 
 ALTER TABLE ONLY everwhen.lanes
     ADD CONSTRAINT lanes_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
+ALTER TABLE ONLY everwhen.measured
+    ADD CONSTRAINT measured_tenant_id_schedule_uid_fkey FOREIGN KEY (tenant_id, schedule_uid) REFERENCES everwhen.schedules(tenant_id, uid);
 
 ALTER TABLE ONLY everwhen.operation_items
     ADD CONSTRAINT operation_items_tenant_id_operation_id_fkey FOREIGN KEY (tenant_id, operation_id) REFERENCES everwhen.operations(tenant_id, id);
@@ -759,6 +859,9 @@ ALTER TABLE ONLY everwhen.pause_changes
 
 ALTER TABLE ONLY everwhen.pauses
     ADD CONSTRAINT pauses_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
+ALTER TABLE ONLY everwhen.punctuality
+    ADD CONSTRAINT punctuality_tenant_id_schedule_uid_fkey FOREIGN KEY (tenant_id, schedule_uid) REFERENCES everwhen.schedules(tenant_id, uid);
 
 ALTER TABLE ONLY everwhen.schedule_revisions
     ADD CONSTRAINT schedule_revisions_tenant_id_uid_fkey FOREIGN KEY (tenant_id, uid) REFERENCES everwhen.schedules(tenant_id, uid);
@@ -801,6 +904,10 @@ CREATE POLICY all_tenants ON everwhen.dead_letters TO everwhen_system USING (tru
 
 CREATE POLICY all_tenants ON everwhen.events TO everwhen_system USING (true) WITH CHECK (true);
 
+CREATE POLICY all_tenants ON everwhen.finding_events TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.findings TO everwhen_system USING (true) WITH CHECK (true);
+
 CREATE POLICY all_tenants ON everwhen.gates TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.held TO everwhen_system USING (true) WITH CHECK (true);
@@ -813,6 +920,8 @@ CREATE POLICY all_tenants ON everwhen.leases TO everwhen_system USING (true) WIT
 
 CREATE POLICY all_tenants ON everwhen.line_states TO everwhen_system USING (true) WITH CHECK (true);
 
+CREATE POLICY all_tenants ON everwhen.measured TO everwhen_system USING (true) WITH CHECK (true);
+
 CREATE POLICY all_tenants ON everwhen.operation_items TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.operations TO everwhen_system USING (true) WITH CHECK (true);
@@ -820,6 +929,8 @@ CREATE POLICY all_tenants ON everwhen.operations TO everwhen_system USING (true)
 CREATE POLICY all_tenants ON everwhen.pause_changes TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.pauses TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.punctuality TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.run_ends TO everwhen_system USING (true) WITH CHECK (true);
 
@@ -859,6 +970,10 @@ ALTER TABLE everwhen.dead_letters ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.events ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE everwhen.finding_events ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.findings ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE everwhen.gates ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.held ENABLE ROW LEVEL SECURITY;
@@ -870,6 +985,8 @@ ALTER TABLE everwhen.lanes ENABLE ROW LEVEL SECURITY;
 ALTER TABLE everwhen.leases ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.line_states ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.measured ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.operation_items ENABLE ROW LEVEL SECURITY;
 
@@ -895,6 +1012,10 @@ CREATE POLICY own_rows ON everwhen.dead_letters TO everwhen_tenant USING ((tenan
 
 CREATE POLICY own_rows ON everwhen.events TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
 
+CREATE POLICY own_rows ON everwhen.finding_events TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
+CREATE POLICY own_rows ON everwhen.findings TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
 CREATE POLICY own_rows ON everwhen.gates TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
 
 CREATE POLICY own_rows ON everwhen.held TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
@@ -907,6 +1028,8 @@ CREATE POLICY own_rows ON everwhen.leases TO everwhen_tenant USING ((tenant_id =
 
 CREATE POLICY own_rows ON everwhen.line_states TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
 
+CREATE POLICY own_rows ON everwhen.measured TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
 CREATE POLICY own_rows ON everwhen.operation_items TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
 
 CREATE POLICY own_rows ON everwhen.operations TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
@@ -914,6 +1037,8 @@ CREATE POLICY own_rows ON everwhen.operations TO everwhen_tenant USING ((tenant_
 CREATE POLICY own_rows ON everwhen.pause_changes TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
 
 CREATE POLICY own_rows ON everwhen.pauses TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
+CREATE POLICY own_rows ON everwhen.punctuality TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
 
 CREATE POLICY own_rows ON everwhen.run_ends TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
 
@@ -938,6 +1063,8 @@ CREATE POLICY own_rows ON everwhen.watermarks TO everwhen_tenant USING ((tenant_
 ALTER TABLE everwhen.pause_changes ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.pauses ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.punctuality ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.run_ends ENABLE ROW LEVEL SECURITY;
 
@@ -1012,6 +1139,16 @@ GRANT USAGE ON SEQUENCE everwhen.event_ids TO everwhen_system;
 GRANT SELECT,INSERT ON TABLE everwhen.events TO everwhen_tenant;
 GRANT SELECT,INSERT ON TABLE everwhen.events TO everwhen_system;
 
+GRANT USAGE ON SEQUENCE everwhen.finding_event_ids TO everwhen_system;
+
+GRANT SELECT ON TABLE everwhen.finding_events TO everwhen_tenant;
+GRANT SELECT,INSERT ON TABLE everwhen.finding_events TO everwhen_system;
+
+GRANT USAGE ON SEQUENCE everwhen.finding_ids TO everwhen_system;
+
+GRANT SELECT ON TABLE everwhen.findings TO everwhen_tenant;
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.findings TO everwhen_system;
+
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.gates TO everwhen_tenant;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.gates TO everwhen_system;
 
@@ -1029,6 +1166,9 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.leases TO everwhen_system;
 
 GRANT SELECT ON TABLE everwhen.line_states TO everwhen_tenant;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.line_states TO everwhen_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.measured TO everwhen_tenant;
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.measured TO everwhen_system;
 
 GRANT SELECT ON TABLE everwhen.observations TO everwhen_tenant;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.observations TO everwhen_system;
@@ -1048,6 +1188,9 @@ GRANT SELECT,INSERT ON TABLE everwhen.pause_changes TO everwhen_system;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.pauses TO everwhen_tenant;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.pauses TO everwhen_system;
 
+GRANT SELECT ON TABLE everwhen.punctuality TO everwhen_tenant;
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.punctuality TO everwhen_system;
+
 GRANT SELECT,INSERT ON TABLE everwhen.run_ends TO everwhen_tenant;
 GRANT SELECT,INSERT ON TABLE everwhen.run_ends TO everwhen_system;
 
@@ -1059,6 +1202,8 @@ GRANT SELECT,INSERT ON TABLE everwhen.schedule_revisions TO everwhen_system;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.schedules TO everwhen_tenant;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.schedules TO everwhen_system;
+
+GRANT SELECT,UPDATE ON TABLE everwhen.sentinels TO everwhen_system;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.sightings TO everwhen_system;
 GRANT SELECT ON TABLE everwhen.sightings TO everwhen_tenant;
