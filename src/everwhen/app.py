@@ -30,6 +30,7 @@ from starlette.types import ASGIApp
 from everwhen import clock, roles
 from everwhen.calendars import api as calendars_api
 from everwhen.config import RoleName, Settings
+from everwhen.core.targets import WORKFLOW_QUEUE
 from everwhen.core.zones import use_tzdata_only
 from everwhen.dead_letters import api as dead_letters_api
 from everwhen.dispatch.api import BODY_FACTOR, WorkerApi, WorkerLimits
@@ -65,6 +66,10 @@ from everwhen.sentinel.service import collect_metrics
 from everwhen.tasks import api as tasks_api
 from everwhen.tenants import api as tenants_api
 from everwhen.tenants import service as tenants
+from everwhen.workflows import api as workflows_api
+from everwhen.workflows import runs_api as workflow_runs_api
+from everwhen.workflows.conductor import Conductor
+from everwhen.workflows.life import NodeFollower
 
 SHUTDOWN_SECONDS: Final = 3
 """How long requests in progress may take to end; waiting claims are sent home before."""
@@ -84,6 +89,8 @@ FEATURES: Final = (
     dead_letters_api,
     operations_api,
     pauses_api,
+    workflows_api,
+    workflow_runs_api,
     explaining_api,
     sentinel_api,
 )
@@ -129,7 +136,7 @@ async def open_services(settings: Settings, conninfo: str) -> AsyncGenerator[Ser
 
 def followers() -> OnEnded:
     """Join what follows the end of a run. A gate that lets the next run in may turn others away: these ends go on."""
-    others = follow_with(streaks.follow)
+    others = follow_with(streaks.follow, NodeFollower(on_ready=_wake_line))
     return follow_with(overlap.follow(then=others), others)
 
 
@@ -175,6 +182,13 @@ def make_role(name: RoleName, services: Services) -> Role:  # noqa: PLR0911  # o
             return Gatekeeper(database=services.database, on_ended=services.on_ended)
         case "attendant":
             return Attendant(database=services.database)
+        case "conductor":
+            return Conductor(
+                database=services.database,
+                on_ready=_wake_line,
+                on_ended=services.on_ended,
+                batch=settings.conductor_batch,
+            )
         case "reaper":
             return Reaper(
                 database=services.database,
@@ -306,7 +320,9 @@ def role_topic(name: str) -> str:
 
 
 async def _wake_line(conn: Connection, tenant_id: UUID, queue: str) -> None:
-    await notify(conn, [queue_topic(tenant_id, queue)])
+    """Wake the workers of a queue, or the conductor, at whose queue no worker waits."""
+    topic = role_topic("conductor") if queue == WORKFLOW_QUEUE else queue_topic(tenant_id, queue)
+    await notify(conn, [topic])
 
 
 class _Server(uvicorn.Server):

@@ -32,10 +32,13 @@ OTHER_VARIABLES: Final = frozenset({
     "EVERWHEN_URL",
 })  # fmt: skip
 
-RoleName = Literal["api", "scheduler", "gatekeeper", "attendant", "reaper", "observer", "operator", "sentinel"]
+RoleName = Literal[
+    "api", "scheduler", "conductor", "gatekeeper", "attendant", "reaper", "observer", "operator", "sentinel"
+]
 ALL_ROLES: Final[tuple[RoleName, ...]] = (
     "api",
     "scheduler",
+    "conductor",
     "gatekeeper",
     "attendant",
     "reaper",
@@ -78,6 +81,9 @@ class Settings(BaseSettings):
     )
     sentinel_wait_seconds: Annotated[float, Field(ge=5, le=86_400)] = Field(
         60.0, description="How long a due run may wait for a worker before the sentinel opens a finding."
+    )
+    conductor_batch: Annotated[int, Field(ge=1, le=1000)] = Field(
+        50, description="Workflows' runs started, and looked at, in one step."
     )
     lease_seconds_max: Annotated[float, Field(ge=1, le=3600)] = Field(
         300.0, description="The longest lease a worker may ask for."

@@ -38,6 +38,9 @@ SCHEDULE = {
     "flex": {"mode": "smooth", "window_seconds": 600, "offset_seconds": None},
     "overlap": {"policy": "buffer_all", "max_running": 2, "max_buffered": 5, "on_failure": "continue"},
 }
+GRAPH = {
+    "nodes": [{"id": "a", "task": "report", "each": {"items": [1]}}, {"id": "b", "task": "report", "needs": ["a"]}]
+}
 DEFINITION = {**SCHEDULE, "pause_after_failures": 3, "task": "report", "input": {}, "priority": None}
 CALENDAR = {
     "definition": {"week": {"mon": "open"}, "days": [{"date": "2027-12-25", "hours": "closed", "label": "x"}]},
@@ -100,6 +103,11 @@ BODIES = {
     "abort_operation": {"reason": "why", "cancel_runs": True},
     "pause_operation": {"reason": "why"},
     "resume_operation": {"reason": "why"},
+    "create_workflow": {"name": "etl", "definition": GRAPH, "reason": "why"},
+    "replace_workflow": {"definition": GRAPH, "reason": "why"},
+    "validate_workflow": {"name": "etl", "definition": GRAPH},
+    "cancel_workflow_run": {"reason": "why"},
+    "rerun_workflow_run": {"nodes": [], "reason": "why"},
 }
 OPERATIONS = {
     operation["operationId"]: (method.upper(), path, operation)
@@ -136,6 +144,7 @@ async def furnished(database):
         "version": "1",
         "year": "2027",
         "fingerprint": "none",
+        "node": "a",
         "operation": str(operation.id),
         "queue": "default",
     }

@@ -30,10 +30,12 @@ from everwhen.runs.listing import store as listing_store
 from everwhen.schedules import store as schedules_store
 from everwhen.tasks import store as tasks_store
 from everwhen.tenants import store as tenants_store
+from everwhen.workflows import store as workflows_store
 from tests.factories import make_run, make_schedule, make_task, make_tenant
 from tests.operations.scene import begin, redrive
 from tests.people import app_on, client_of, token_of
 from tests.tzif import archive
+from tests.workflows.scene import Scene
 
 # Every operation is called several times over, and there are more of them with each feature.
 pytestmark = pytest.mark.timeout(300)
@@ -50,6 +52,7 @@ STORES = (
     operations_store,
     overlap_store,
     pauses_store,
+    workflows_store,
 )
 CANARY = "linnet"  # no word of the API
 KEYS = map(str, count())
@@ -80,6 +83,17 @@ BODIES = {
     "explain_run": None,
     "list_events": None,
     "list_attempts": None,
+    "list_workflows": None,
+    "get_workflow": None,
+    "list_workflow_versions": None,
+    "get_workflow_version": None,
+    "validate_workflow": {"definition": {"nodes": [{"id": "a", "task": "{}"}]}},
+    "get_workflow_run": None,
+    "list_instances": None,
+    "create_workflow": {"name": "made", "definition": {"nodes": [{"id": "a", "task": "{}"}]}},
+    "replace_workflow": {"definition": {"nodes": [{"id": "b", "task": "{}"}]}},
+    "rerun_workflow_run": {"nodes": ["a"]},
+    "cancel_workflow_run": {},
     "create_task": {"name": "{}-2"},
     "update_task": {"priority": 1},
     "create_calendar": {"name": "made", "definition": {}},
@@ -126,6 +140,7 @@ NAMELESS = {
     "list_dead_letters", "list_dead_runs", "dismiss_dead_letters", "create_operation", "list_operations",
     "pause_tenant", "resume_tenant", "list_pauses", "list_pause_changes",
     "list_findings",
+    "list_workflows",
 }  # fmt: skip
 # These are about no tenant at all.
 PLATFORM = {
@@ -152,6 +167,9 @@ class Things:
     dead: str
     operation: str
     queue: str
+    workflow: str
+    workflow_run: str
+    waiting_workflow_run: str
 
 
 NOBODY = Things(
@@ -163,6 +181,9 @@ NOBODY = Things(
     dead=str(uuid.UUID(int=6)),
     operation=str(uuid.UUID(int=7)),
     queue="no-queue",
+    workflow="no-workflow",
+    workflow_run=str(uuid.UUID(int=8)),
+    waiting_workflow_run=str(uuid.UUID(int=9)),
 )
 ABOUT_DEAD_RUNS = {"dismiss_run", "restore_run", "redrive_run"}
 
@@ -174,6 +195,7 @@ async def furnish(db: Database, *, name: str):
     draft = CalendarDraft(definition=Definition(), changed_by=name, reason=name)
     await calendars.create_calendar(db, tenant_id=tenant.id, name=f"{name}-calendar", draft=draft)
     run = await make_run(db, tenant, state=RunState.WAITING, input={"secret": name})
+    ended, waiting = await furnish_workflow(db, tenant, name=name)
     things = Things(
         tenant=name,
         task=f"{name}-task",
@@ -183,6 +205,9 @@ async def furnish(db: Database, *, name: str):
         dead=str((await make_run(db, tenant, state=RunState.DEAD, input={"secret": name})).row.run_id),
         operation=str((await begin(db, tenant, redrive("reason:attempt.failed"))).id),
         queue=f"{name}-queue",
+        workflow=f"{name}-workflow",
+        workflow_run=ended,
+        waiting_workflow_run=waiting,
     )
     return tenant, things
 
@@ -191,6 +216,8 @@ def filled(value, things: Things):
     """A body with the names in their places."""
     if isinstance(value, dict):
         return {key: filled(inner, things) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [filled(inner, things) for inner in value]
     if isinstance(value, str):
         return value.replace("{schedule}", things.schedule).replace("{}", things.task)
     return value
@@ -200,6 +227,16 @@ async def planned(client, path: str, body):
     """The body with the token of its plan, where it can be planned."""
     answer = await client.post(f"{path}/plan", json={key: body[key] for key in ("kind", "filter")})
     return body | {"plan_token": answer.json().get("plan_token", "none")}
+
+
+async def furnish_workflow(db: Database, tenant, *, name: str) -> tuple[str, str]:
+    """A workflow with a run that has ended, and can be run again, and one that waits; return their ids."""
+    scene = Scene(db=db, tenant=tenant)
+    each = {"items": [name], "max_parallel": 1}
+    await scene.define({"id": "a", "task": f"{name}-task", "each": each, "queue": name}, name=f"{name}-workflow")
+    run = await scene.run(f"{name}-workflow", input={"secret": name})
+    await scene.work(queues=[name])
+    return run, await scene.run(f"{name}-workflow", input={"secret": name})
 
 
 def operations(app):
@@ -212,13 +249,21 @@ def operations(app):
     return {name: found[name] for name in BODIES}
 
 
+def run_about(operation: str, path: str, things: Things) -> str:
+    if "/workflow-runs" in path:
+        return things.waiting_workflow_run if operation == "cancel_workflow_run" else things.workflow_run
+    return things.dead if operation in ABOUT_DEAD_RUNS else things.run
+
+
 async def call(client, operation: str, method: str, path: str, *, tenant: str, things: Things):
     """Return status and body, with the names that were asked for blotted out."""
-    target = things.task if "/tasks" in path else things.calendar if "/calendars" in path else things.schedule
+    targets = {"/tasks": things.task, "/calendars": things.calendar, "/workflows": things.workflow}
+    target = next((name for part, name in targets.items() if part in path), things.schedule)
     ids = {
-        "run": things.dead if operation in ABOUT_DEAD_RUNS else things.run,
+        "run": run_about(operation, path, things),
         "operation": things.operation,
         "queue": things.queue,
+        "node": "a",
     }
     url = path.format(tenant=tenant, name=target, version=1, year=2027, fingerprint="none", **ids)
     body = filled(BODIES[operation], things)
@@ -351,9 +396,11 @@ ALLOWED = {
 NEEDS = {"operate": {"pause_schedule", "resume_schedule", "request_run", "cancel_run", "redrive_run", "dismiss_run",
                      "restore_run", "dismiss_dead_letters", "plan_operation", "create_operation", "abort_operation",
                      "pause_operation", "resume_operation", "release_schedule", "pause_queue", "resume_queue",
-                     "pause_tenant", "resume_tenant"},
+                     "pause_tenant", "resume_tenant", "cancel_workflow_run", "rerun_workflow_run"},
          "edit": {"create_calendar", "replace_calendar", "delete_calendar", "create_task", "update_task",
                   "create_schedule", "update_schedule", "delete_schedule", "smooth_schedules", "set_objective",
+                  "create_workflow",
+                  "replace_workflow",
                   "review_tz"}}  # fmt: skip
 
 

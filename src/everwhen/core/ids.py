@@ -6,7 +6,8 @@ A run that a schedule intends has the UUIDv8
     74 bits  of sha256(tenant, schedule uid, nominal instant, source)
 
 so two schedulers, a replayed transaction or a promoted region all arrive at the same id and collide on the primary
-key. A run that is made from another one (a redrive) has such an id as well: of its origin and of what made it. A run
+key. A run that is made from another one (a redrive) has such an id as well: of its origin and of what made it. So
+has a workflow's node: of its workflow's run, its own id and its place in a fan-out, at the instant of that run. A run
 that nobody's schedule intends (an API request) and every definition has a UUIDv7 (RFC 9562). Either way a range of ids
 is a range of time: tables partitioned by id prune a look-up to one partition.
 
@@ -62,6 +63,22 @@ def operation_id(tenant_id: UUID, *, token: str, at: datetime) -> UUID:
     """Return the id of the operation that carries out the plan of this token, which was made at this instant."""
     plan = tenant_id.bytes + f"operation\0{token}".encode()
     return _uuid(8, unix_milliseconds(at), int.from_bytes(hashlib.sha256(plan).digest()[:10], "big"))
+
+
+def node_run_id(tenant_id: UUID, workflow_run_id: UUID, *, node: str, instance: int) -> UUID:
+    """Return the id of the run that a node of a workflow's run is released as; `instance` is -1 but for a fan-out's.
+
+    It has the instant of the workflow's run, so that one release has one id whenever it happens, and what belongs
+    together lies together.
+    """
+    intention = tenant_id.bytes + workflow_run_id.bytes + f"node\0{node}\0{instance}".encode()
+    return _uuid(8, workflow_run_id.int >> 80, int.from_bytes(hashlib.sha256(intention).digest()[:10], "big"))
+
+
+def rerun_id(tenant_id: UUID, root_run_id: UUID, *, generation: int, now: datetime) -> UUID:
+    """Return the id of a later generation of a workflow's run."""
+    intention = tenant_id.bytes + root_run_id.bytes + f"generation\0{generation}".encode()
+    return _uuid(8, unix_milliseconds(now), int.from_bytes(hashlib.sha256(intention).digest()[:10], "big"))
 
 
 def time_ordered_id(now: datetime, *, random_bits: int) -> UUID:

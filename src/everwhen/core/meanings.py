@@ -173,6 +173,12 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
         _WARNING,
         "The report names a lease that is no longer the run's: another attempt has taken over.",
     ),
+    Reason.LIMIT_KEY: _of(
+        Category.WAITING,
+        _INFO,
+        "Another node's run had the concurrency key.",
+        remedy="Wait for the run that has the key, or give the nodes different keys.",
+    ),
     Reason.LIMIT_QUEUE: _of(
         Category.RESOURCE,
         _WARNING,
@@ -199,6 +205,12 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
         "As many runs of the tenant were in flight as its limit allows.",
         telling="{in_flight} of {limit} runs allowed to the tenant were in flight.",
         remedy="Raise the tenant's limit.",
+    ),
+    Reason.LIMIT_WORKFLOW: _of(
+        Category.WAITING,
+        _INFO,
+        "As many nodes of the workflow's run, or instances of the fan-out, were under way as it allows at once.",
+        remedy="Raise max_parallel of the workflow or of the fan-out.",
     ),
     Reason.OPERATION_ABORTED: _of(
         Category.ENDED, _INFO, "The operation that the run belonged to was aborted before the run started."
@@ -446,8 +458,37 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     ),
     Reason.WORKFLOW_BRANCH: _of(Category.POLICY, _INFO, "The workflow took another branch."),
     Reason.WORKFLOW_CONDITION: _of(Category.POLICY, _INFO, "The node's condition was false."),
+    Reason.WORKFLOW_DATA: _of(
+        Category.ENDED,
+        _ERROR,
+        "Data that the node's input, condition, list or branch needs was missing, or not of the right kind.",
+        remedy="Mend the reference that the detail names, or what the upstream node returns; then rerun from there.",
+    ),
     Reason.WORKFLOW_FAIL_FAST: _of(
         Category.ENDED, _WARNING, "Another node of the workflow failed, and the workflow stops at the first failure."
+    ),
+    Reason.WORKFLOW_NESTED: _of(
+        Category.ENDED,
+        _ERROR,
+        "The workflow is inside of too many others, or of itself.",
+        remedy="Take the sub-workflow out of the circle.",
+    ),
+    Reason.WORKFLOW_NODE_FAILED: _of(
+        Category.ENDED,
+        _ERROR,
+        "A node failed, or could not run because of a failure.",
+        remedy="Mend what the failed node's error names, then run the workflow again from there.",
+    ),
+    Reason.WORKFLOW_NO_ITEMS: _of(Category.POLICY, _INFO, "The list that the node fans out over was empty."),
+    Reason.WORKFLOW_RULE: _of(
+        Category.POLICY, _INFO, "The node's trigger rule was not met by the way in which its upstreams ended."
+    ),
+    Reason.WORKFLOW_SKIPPED: _of(Category.POLICY, _INFO, "The node's own result says that it skipped itself."),
+    Reason.WORKFLOW_UNREADABLE: _of(
+        Category.ENDED,
+        _ERROR,
+        "This version cannot read the workflow's definition.",
+        remedy="Apply the definition again.",
     ),
     Reason.WORKFLOW_UPSTREAM_FAILED: _of(
         Category.ENDED,

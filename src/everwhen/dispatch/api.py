@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from everwhen.core.targets import RESERVED
 from everwhen.dispatch.lines import Lines
 from everwhen.dispatch.model import Lease, Renewal, ToRenew
 from everwhen.dispatch.reports import parse_token, payload_text, readable_instant
@@ -150,6 +151,8 @@ def _claim(wanted: ClaimRequest, principal: Principal, *, most_lease_seconds: fl
     for pointer, names in (("/queues", wanted.queues), ("/tasks", wanted.tasks or ())):
         for name in names:
             _check_name(name, pointer)
+            if name.startswith(RESERVED):
+                raise InvalidInput.at(pointer, f"{name} is the server's own; no worker may claim from it")
     allowed = principal.queues
     if principal.tenant_id is None and allowed is None:
         raise Forbidden("a worker of the platform needs a token that names its queues")

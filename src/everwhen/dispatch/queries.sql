@@ -83,16 +83,16 @@ with candidate as materialized (
 ), leased as (
   insert into everwhen.leases
     (tenant_id, run_id, queue, task, worker, attempt, failures, priority, expires_at, lease_token, lease_until,
-     claimed_at, deadline_at, heartbeat_seconds, is_followed)
+     claimed_at, deadline_at, heartbeat_seconds, is_followed, policy)
   select w.tenant_id, w.run_id, w.queue, w.task, %(worker)s, w.attempts + 1, w.failures, w.priority, w.expires_at,
          everwhen.new_lease_token(),
          least(%(now)s + make_interval(secs => least(%(lease_seconds)s::float8, t.heartbeat_timeout_seconds)),
                t.deadline_at + make_interval(secs => %(deadline_grace_seconds)s)),
-         %(now)s, t.deadline_at, t.heartbeat_timeout_seconds, w.is_followed
+         %(now)s, t.deadline_at, t.heartbeat_timeout_seconds, w.is_followed, w.policy
   from taken w
   cross join lateral (
     select t.heartbeat_timeout_seconds,
-           least(%(now)s + make_interval(secs => t.timeout_seconds),
+           least(%(now)s + make_interval(secs => coalesce((w.policy ->> 'timeout_seconds')::float8, t.timeout_seconds)),
                  case when t.total_deadline_seconds is not null then -- only then is the run looked at; a missed one counts anew
                    (select greatest(r.due_at, r.planned_at) from everwhen.runs r where r.tenant_id = w.tenant_id and r.run_id = w.run_id)
                    + make_interval(secs => t.total_deadline_seconds) end) as deadline_at
@@ -116,11 +116,11 @@ cross join lateral (
   offset 0) r
 cross join lateral (
   -- A policy that cannot be read allows one attempt (see reports.py), and must not keep its line from moving.
-  select case when t.retry ->> 'max_attempts' ~ '^[1-9][0-9]{0,3}$' then (t.retry ->> 'max_attempts')::int else 1 end
-           as max_attempts,
-         t.total_deadline_seconds
-  from everwhen.tasks t
-  where t.tenant_id = l.tenant_id and t.name = l.task
+  select case when t.most ~ '^[1-9][0-9]{0,3}$' then t.most::int else 1 end as max_attempts, t.total_deadline_seconds
+  from (
+    select coalesce(l.policy #>> '{retry,max_attempts}', t.retry ->> 'max_attempts') as most, t.total_deadline_seconds
+    from everwhen.tasks t
+    where t.tenant_id = l.tenant_id and t.name = l.task) t
   offset 0) t;
 
 -- name: charge_lanes
@@ -163,7 +163,8 @@ select l.tenant_id, l.run_id, l.lease_token, l.attempt, l.failures,
        l.cancel_requested_at is not null as cancel_requested, t.retry, t.total_deadline_seconds, t.due_at
 from everwhen.leases l
 left join lateral (
-  select t.retry::text as retry, t.total_deadline_seconds,
+  select case when l.policy ? 'retry' then t.retry || (l.policy -> 'retry') else t.retry end::text as retry,
+         t.total_deadline_seconds,
          case when t.total_deadline_seconds is not null or jsonb_typeof(t.retry -> 'max_age_seconds') = 'number' then
            (select greatest(r.due_at, r.planned_at) from everwhen.runs r where r.tenant_id = l.tenant_id and r.run_id = l.run_id) end as due_at
   from everwhen.tasks t
@@ -182,7 +183,8 @@ select l.tenant_id, l.run_id, l.lease_token, l.attempt, l.failures,
        coalesce(l.deadline_at <= %(now)s, false) as timed_out, l.started_at
 from everwhen.leases l
 left join lateral (
-  select t.retry::text as retry, t.total_deadline_seconds,
+  select case when l.policy ? 'retry' then t.retry || (l.policy -> 'retry') else t.retry end::text as retry,
+         t.total_deadline_seconds,
          case when t.total_deadline_seconds is not null or jsonb_typeof(t.retry -> 'max_age_seconds') = 'number' then
            (select greatest(r.due_at, r.planned_at) from everwhen.runs r where r.tenant_id = l.tenant_id and r.run_id = l.run_id) end as due_at
   from everwhen.tasks t
@@ -227,9 +229,9 @@ with gone as (
   from closed c where available_at is null
 ), lined_up as (
   insert into everwhen.waiting
-    (tenant_id, queue, priority, available_at, run_id, task, attempts, failures, expires_at, is_followed)
+    (tenant_id, queue, priority, available_at, run_id, task, attempts, failures, expires_at, is_followed, policy)
   select tenant_id, queue, priority, available_at, run_id, task, attempt, (%(failures)s::smallint[])[i],
-         least(expires_at, (%(expires_ats)s::timestamptz[])[i]), is_followed
+         least(expires_at, (%(expires_ats)s::timestamptz[])[i]), is_followed, policy
   from closed where available_at is not null
 ), logged as (
   -- The detail says when the back-off ends: an explanation needs it, once the next attempt has begun.

@@ -84,7 +84,7 @@ class Dispatch:
     async def claim(self, claim: Claim, *, now: datetime | None = None) -> Grant:
         """Lease up to `limit` due runs; no lease is an ordinary answer."""
         async with self._transaction(claim.tenant_id) as conn:
-            grant = await _grant(conn, claim, now=now or conn.now)
+            grant = await claim_on(conn, claim, now=now or conn.now)
             failpoints.hit("claim.before_commit")
         failpoints.hit("claim.after_commit")
         metrics.CLAIMED.inc(len(grant.leases))
@@ -205,7 +205,8 @@ class Dispatch:
             yield conn
 
 
-async def _grant(conn: Connection, claim: Claim, *, now: datetime) -> Grant:
+async def claim_on(conn: Connection, claim: Claim, *, now: datetime) -> Grant:
+    """Lease up to `limit` due runs in the caller's transaction."""
     shares = await _shares(conn, claim, now=now)
     leases = await _take(conn, claim, shares, now=now) if shares else []
     if leases and claim.tenant_id is None:

@@ -324,7 +324,8 @@ CREATE TABLE everwhen.leases (
     details jsonb,
     is_followed boolean DEFAULT false NOT NULL,
     heartbeat_seconds double precision,
-    started_at timestamp with time zone
+    started_at timestamp with time zone,
+    policy jsonb
 )
 WITH (fillfactor='50');
 
@@ -596,7 +597,7 @@ CREATE TABLE everwhen.tasks (
     total_deadline_seconds double precision,
     heartbeat_timeout_seconds double precision,
     CONSTRAINT tasks_heartbeat_timeout_seconds_check CHECK ((heartbeat_timeout_seconds >= (1)::double precision)),
-    CONSTRAINT tasks_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+    CONSTRAINT tasks_name_check CHECK (((length(name) >= 1) AND (length(name) <= 220))),
     CONSTRAINT tasks_priority_check CHECK (((priority >= 0) AND (priority <= 9))),
     CONSTRAINT tasks_queue_check CHECK (((length(queue) >= 1) AND (length(queue) <= 200))),
     CONSTRAINT tasks_start_deadline_seconds_check CHECK ((start_deadline_seconds > (0)::double precision)),
@@ -626,6 +627,7 @@ CREATE TABLE everwhen.waiting (
     failures smallint DEFAULT 0 NOT NULL,
     expires_at timestamp with time zone,
     is_followed boolean DEFAULT false NOT NULL,
+    policy jsonb,
     CONSTRAINT waiting_priority_check CHECK (((priority >= 0) AND (priority <= 9)))
 );
 
@@ -644,6 +646,89 @@ CREATE TABLE everwhen.watermarks (
 );
 
 ALTER TABLE ONLY everwhen.watermarks FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.workflow_keys (
+    tenant_id uuid NOT NULL,
+    key text NOT NULL,
+    node_run_id uuid NOT NULL
+);
+
+ALTER TABLE ONLY everwhen.workflow_keys FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.workflow_nodes (
+    tenant_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    node text NOT NULL,
+    instance integer DEFAULT '-1'::integer NOT NULL,
+    state text NOT NULL,
+    tally integer[] DEFAULT '{0,0,0,0,0}'::integer[] NOT NULL,
+    node_run_id uuid,
+    kept_run_id uuid,
+    taken text[],
+    reason text,
+    detail jsonb,
+    is_held boolean DEFAULT false NOT NULL,
+    concurrency_key text,
+    item jsonb,
+    instances integer,
+    instances_released integer DEFAULT 0 NOT NULL,
+    instances_ended integer DEFAULT 0 NOT NULL,
+    decided_at timestamp with time zone,
+    ended_at timestamp with time zone
+);
+
+ALTER TABLE ONLY everwhen.workflow_nodes FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.workflow_runs (
+    tenant_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    workflow text NOT NULL,
+    version integer NOT NULL,
+    root_run_id uuid NOT NULL,
+    generation smallint NOT NULL,
+    rerun_of uuid,
+    rerun_nodes text[],
+    nesting smallint NOT NULL,
+    priority smallint,
+    lease_token bigint,
+    started_at timestamp with time zone,
+    deadline_at timestamp with time zone,
+    halt text,
+    ordinary integer[] DEFAULT '{0,0,0,0,0}'::integer[] NOT NULL,
+    leaves integer[] DEFAULT '{0,0,0,0,0}'::integer[] NOT NULL,
+    finals integer[] DEFAULT '{0,0,0,0,0}'::integer[] NOT NULL,
+    live integer DEFAULT 0 NOT NULL,
+    look_at timestamp with time zone,
+    ended_at timestamp with time zone,
+    CONSTRAINT workflow_runs_generation_check CHECK ((generation > 0)),
+    CONSTRAINT workflow_runs_halt_check CHECK ((halt = ANY (ARRAY['fail_fast'::text, 'cancel'::text, 'deadline'::text])))
+);
+
+ALTER TABLE ONLY everwhen.workflow_runs FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.workflow_versions (
+    tenant_id uuid NOT NULL,
+    workflow text NOT NULL,
+    version integer NOT NULL,
+    definition jsonb NOT NULL,
+    changed_by text NOT NULL,
+    reason text,
+    changed_at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE ONLY everwhen.workflow_versions FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.workflows (
+    tenant_id uuid NOT NULL,
+    name text NOT NULL,
+    version integer NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    CONSTRAINT workflows_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+    CONSTRAINT workflows_version_check CHECK ((version > 0))
+);
+
+ALTER TABLE ONLY everwhen.workflows FORCE ROW LEVEL SECURITY;
 
 ALTER TABLE ONLY everwhen.admitted
     ADD CONSTRAINT admitted_pkey PRIMARY KEY (tenant_id, schedule_uid, run_id);
@@ -756,6 +841,24 @@ ALTER TABLE ONLY everwhen.waiting
 ALTER TABLE ONLY everwhen.watermarks
     ADD CONSTRAINT watermarks_pkey PRIMARY KEY (tenant_id, schedule_uid);
 
+ALTER TABLE ONLY everwhen.workflow_keys
+    ADD CONSTRAINT workflow_keys_pkey PRIMARY KEY (tenant_id, key);
+
+ALTER TABLE ONLY everwhen.workflow_nodes
+    ADD CONSTRAINT workflow_nodes_pkey PRIMARY KEY (tenant_id, run_id, node, instance);
+
+ALTER TABLE ONLY everwhen.workflow_runs
+    ADD CONSTRAINT workflow_runs_pkey PRIMARY KEY (tenant_id, run_id);
+
+ALTER TABLE ONLY everwhen.workflow_runs
+    ADD CONSTRAINT workflow_runs_tenant_id_root_run_id_generation_key UNIQUE (tenant_id, root_run_id, generation);
+
+ALTER TABLE ONLY everwhen.workflow_versions
+    ADD CONSTRAINT workflow_versions_pkey PRIMARY KEY (tenant_id, workflow, version);
+
+ALTER TABLE ONLY everwhen.workflows
+    ADD CONSTRAINT workflows_pkey PRIMARY KEY (tenant_id, name);
+
 CREATE UNIQUE INDEX admitted_run ON everwhen.admitted USING btree (run_id, tenant_id);
 
 CREATE INDEX arrears_look ON everwhen.arrears USING btree (look_at) WHERE (look_at IS NOT NULL);
@@ -771,6 +874,8 @@ CREATE INDEX held_look ON everwhen.held USING btree (look_at) WHERE (look_at IS 
 CREATE UNIQUE INDEX held_run ON everwhen.held USING btree (run_id, tenant_id);
 
 CREATE INDEX lanes_queue ON everwhen.lanes USING btree (queue, virtual_time);
+
+CREATE INDEX leases_cancelled_workflows ON everwhen.leases USING btree (tenant_id, run_id) WHERE ((queue = 'everwhen:workflows'::text) AND (cancel_requested_at IS NOT NULL));
 
 CREATE INDEX leases_lane ON everwhen.leases USING btree (tenant_id, queue) WHERE (lease_token > 0);
 
@@ -808,9 +913,21 @@ CREATE INDEX waiting_expiry ON everwhen.waiting USING btree (expires_at) WHERE (
 
 CREATE UNIQUE INDEX waiting_run ON everwhen.waiting USING btree (tenant_id, run_id);
 
+CREATE INDEX waiting_workflows ON everwhen.waiting USING btree (available_at) WHERE (queue = 'everwhen:workflows'::text);
+
 CREATE INDEX watermarks_failing ON everwhen.watermarks USING btree (tenant_id, schedule_uid) WHERE (failures > 0);
 
 CREATE INDEX watermarks_next ON everwhen.watermarks USING btree (next_at) WHERE (next_at IS NOT NULL);
+
+CREATE UNIQUE INDEX workflow_keys_run ON everwhen.workflow_keys USING btree (tenant_id, node_run_id);
+
+CREATE INDEX workflow_nodes_held ON everwhen.workflow_nodes USING btree (tenant_id, run_id, node, instance) WHERE is_held;
+
+CREATE INDEX workflow_nodes_keyed ON everwhen.workflow_nodes USING btree (tenant_id, concurrency_key, decided_at) WHERE (is_held AND (concurrency_key IS NOT NULL));
+
+CREATE UNIQUE INDEX workflow_nodes_run ON everwhen.workflow_nodes USING btree (tenant_id, node_run_id) WHERE (node_run_id IS NOT NULL);
+
+CREATE INDEX workflow_runs_look ON everwhen.workflow_runs USING btree (look_at) WHERE (look_at IS NOT NULL);
 
 ALTER TABLE ONLY everwhen.arrears
     ADD CONSTRAINT arrears_tenant_id_schedule_uid_revision_fkey FOREIGN KEY (tenant_id, schedule_uid, revision) REFERENCES everwhen.schedule_revisions(tenant_id, uid, revision);
@@ -884,6 +1001,21 @@ ALTER TABLE ONLY everwhen.tasks
 ALTER TABLE ONLY everwhen.watermarks
     ADD CONSTRAINT watermarks_tenant_id_schedule_uid_fkey FOREIGN KEY (tenant_id, schedule_uid) REFERENCES everwhen.schedules(tenant_id, uid);
 
+ALTER TABLE ONLY everwhen.workflow_keys
+    ADD CONSTRAINT workflow_keys_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
+ALTER TABLE ONLY everwhen.workflow_nodes
+    ADD CONSTRAINT workflow_nodes_tenant_id_run_id_fkey FOREIGN KEY (tenant_id, run_id) REFERENCES everwhen.workflow_runs(tenant_id, run_id);
+
+ALTER TABLE ONLY everwhen.workflow_runs
+    ADD CONSTRAINT workflow_runs_tenant_id_workflow_version_fkey FOREIGN KEY (tenant_id, workflow, version) REFERENCES everwhen.workflow_versions(tenant_id, workflow, version);
+
+ALTER TABLE ONLY everwhen.workflow_versions
+    ADD CONSTRAINT workflow_versions_tenant_id_workflow_fkey FOREIGN KEY (tenant_id, workflow) REFERENCES everwhen.workflows(tenant_id, name);
+
+ALTER TABLE ONLY everwhen.workflows
+    ADD CONSTRAINT workflows_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
 ALTER TABLE everwhen.admitted ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY all_tenants ON everwhen.admitted TO everwhen_system USING (true) WITH CHECK (true);
@@ -953,6 +1085,16 @@ CREATE POLICY all_tenants ON everwhen.tenants TO everwhen_system USING (true) WI
 CREATE POLICY all_tenants ON everwhen.waiting TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.watermarks TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.workflow_keys TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.workflow_nodes TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.workflow_runs TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.workflow_versions TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.workflows TO everwhen_system USING (true) WITH CHECK (true);
 
 ALTER TABLE everwhen.arrears ENABLE ROW LEVEL SECURITY;
 
@@ -1060,6 +1202,16 @@ CREATE POLICY own_rows ON everwhen.waiting TO everwhen_tenant USING ((tenant_id 
 
 CREATE POLICY own_rows ON everwhen.watermarks TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
 
+CREATE POLICY own_rows ON everwhen.workflow_keys TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
+CREATE POLICY own_rows ON everwhen.workflow_nodes TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
+CREATE POLICY own_rows ON everwhen.workflow_runs TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
+CREATE POLICY own_rows ON everwhen.workflow_versions TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
+CREATE POLICY own_rows ON everwhen.workflows TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
 ALTER TABLE everwhen.pause_changes ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.pauses ENABLE ROW LEVEL SECURITY;
@@ -1087,6 +1239,16 @@ ALTER TABLE everwhen.tenants ENABLE ROW LEVEL SECURITY;
 ALTER TABLE everwhen.waiting ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.watermarks ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.workflow_keys ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.workflow_nodes ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.workflow_runs ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.workflow_versions ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.workflows ENABLE ROW LEVEL SECURITY;
 
 GRANT USAGE ON SCHEMA everwhen TO everwhen_tenant;
 GRANT USAGE ON SCHEMA everwhen TO everwhen_system;
@@ -1225,3 +1387,18 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.waiting TO everwhen_system;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.watermarks TO everwhen_tenant;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.watermarks TO everwhen_system;
+
+GRANT SELECT,INSERT,DELETE ON TABLE everwhen.workflow_keys TO everwhen_tenant;
+GRANT SELECT,INSERT,DELETE ON TABLE everwhen.workflow_keys TO everwhen_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.workflow_nodes TO everwhen_tenant;
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.workflow_nodes TO everwhen_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.workflow_runs TO everwhen_tenant;
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.workflow_runs TO everwhen_system;
+
+GRANT SELECT,INSERT ON TABLE everwhen.workflow_versions TO everwhen_tenant;
+GRANT SELECT,INSERT ON TABLE everwhen.workflow_versions TO everwhen_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.workflows TO everwhen_tenant;
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.workflows TO everwhen_system;

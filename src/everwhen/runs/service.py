@@ -20,6 +20,7 @@ from everwhen.core.lifecycle import CancelRequested, Refused, Run, RunState, dec
 from everwhen.core.overlap import OverlapWish
 from everwhen.core.reasons import Reason
 from everwhen.core.retry import RetryPolicy
+from everwhen.core.targets import workflow_of
 from everwhen.core.zones import add
 from everwhen.errors import Conflict, InvalidInput, NotFound, Unavailable
 from everwhen.overlap import service as overlap
@@ -287,6 +288,10 @@ async def _line_up(
             raise _unknown_schedule()
     task = target.task if target else request.task
     if task is None or await store.find_task_queue(conn, tenant_id=tenant_id, task=task) is None:
+        workflow = workflow_of(task or "")
+        if workflow is not None:
+            detail = f"There is no workflow named {workflow}: create it first."
+            raise InvalidInput.at("/workflow", detail, code="workflow.unknown")
         raise InvalidInput.at("/task", f"There is no task named {task}: create it first.", code="task.unknown")
     await ensure_partitions(conn, [instant_of(run_id)])
     row: dict[str, Any] = {

@@ -10,6 +10,7 @@ from everwhen.core.fingerprints import likeness, likeness_without_error
 from everwhen.core.lifecycle import AttemptOutcome, EventKind, RunState
 from everwhen.core.meanings import sentence_of
 from everwhen.core.overlap import OverlapWish
+from everwhen.core.targets import workflow_of, workflow_task
 from everwhen.http.fields import Instant, Name, Payload, Priority, Sentence, Utc, Wire
 from everwhen.http.pages import Page
 from everwhen.http.reasons import ReasonCode, ReasonSentence
@@ -18,9 +19,10 @@ from everwhen.runs.service import RunView
 
 
 class RunIn(Wire):
-    """A run to make: of a task, or of a schedule as it is at present."""
+    """A run to make: of a task, of a workflow, or of a schedule as it is at present."""
 
     task: Name | None = None
+    workflow: Name | None = None
     schedule: Name | None = None
     input: Payload = Field(default_factory=dict, description="Left out for a schedule: its own input.")
     priority: Priority | None = Field(default=None, description="Null: the schedule's, or the task's.")
@@ -32,8 +34,8 @@ class RunIn(Wire):
 
     @model_validator(mode="after")
     def _one_target(self) -> Self:
-        if (self.task is None) == (self.schedule is None):
-            raise ValueError("name either a task or a schedule")
+        if sum(name is not None for name in (self.task, self.workflow, self.schedule)) != 1:
+            raise ValueError("name a task, a workflow or a schedule, and one of them only")
         if self.schedule is None and self.overlap is not OverlapWish.RESPECT:
             raise ValueError("overlap is about the runs of a schedule: name one")
         return self
@@ -41,7 +43,7 @@ class RunIn(Wire):
     def request(self) -> RunRequest:
         """Return what is asked for."""
         return RunRequest(
-            task=self.task,
+            task=self.task if self.workflow is None else workflow_task(self.workflow),
             schedule=self.schedule,
             input=self.input,
             has_input="input" in self.model_fields_set,
@@ -88,6 +90,7 @@ class RunOut(BaseModel):
     blocked_by: list[UUID] = Field(description="The runs, or some of them, that it waits for behind the gate.")
     waits_since: Utc | None = Field(description="Since when it waits there for this reason.")
     task: str
+    workflow: str | None = Field(description="The workflow that it is a run of, which `task` names with a prefix.")
     queue: str
     priority: int
     schedule: str | None
@@ -172,6 +175,7 @@ def run_out(view: RunView) -> RunOut:
         blocked_by=row.blocked_by or [],
         waits_since=row.waits_since,
         task=row.task,
+        workflow=workflow_of(row.task),
         queue=row.queue,
         priority=row.priority,
         schedule=row.schedule,

@@ -42,6 +42,6 @@ for no key update;
 select name, queue, priority, retry::text as retry, timeout_seconds, start_deadline_seconds,
   total_deadline_seconds, heartbeat_timeout_seconds, created_at, updated_at
 from everwhen.tasks
-where tenant_id = %(tenant_id)s and name > %(after)s
+where tenant_id = %(tenant_id)s and name > %(after)s and queue <> 'everwhen:workflows' -- workflows stand among them
 order by name
 limit %(limit)s;

@@ -233,6 +233,48 @@ PROMISES: Final = (
         "An operation's counters are those of its items, and each item has one run.",
         _plain(store.operations_that_miscount),
     ),
+    Promise(
+        "node_runs_without_a_node",
+        ("W1",),
+        "A released node has one run, and no run of a node is without its node.",
+        _plain(store.node_runs_without_a_node),
+    ),
+    Promise(
+        "nodes_that_differ_from_their_runs",
+        ("W2",),
+        "A node ends with its run, and as that has ended.",
+        _plain(store.nodes_that_differ_from_their_runs),
+    ),
+    Promise(
+        "tallies_that_miscount",
+        ("W3",),
+        "A node has counted each of its upstreams once, when it ended.",
+        _plain(store.tallies_that_miscount),
+    ),
+    Promise(
+        "nodes_decided_too_early",
+        ("W4",),
+        "No node is decided before its trigger rule can be.",
+        _plain(store.nodes_decided_too_early),
+    ),
+    Promise(
+        "nodes_nobody_decided",
+        ("W4",),
+        "A node is decided with the end of its last upstream.",
+        _plain(store.nodes_nobody_decided),
+    ),
+    Promise(
+        "workflows_that_miscount",
+        ("W5",),
+        "A workflow's run knows how many of its nodes have ended.",
+        _plain(store.workflows_that_miscount),
+    ),
+    Promise(
+        "workflows_ended_otherwise",
+        ("W6",),
+        "A workflow's run ends when all its nodes have, and not before.",
+        _plain(store.workflows_ended_otherwise),
+    ),
     Promise("orphans", ("I32",), "No row is about a run that is not there.", _plain(store.orphans)),
 )
 """In the order in which they are printed."""

@@ -405,6 +405,115 @@ left join everwhen.arrears o
 where o.arrears_id is not null or a.until > w.decided_until
 limit %(limit)s;
 
+-- name: node_runs_without_a_node
+-- A released node has exactly one run, and the run of a node is that of one: neither is without the other.
+select coalesce(r.tenant_id, n.tenant_id) as tenant_id, coalesce(r.run_id, n.node_run_id)::text as subject,
+       case when n.node_run_id is null then 'a run of a node that is not there' else 'a node released as a run that is not there' end as detail
+from (select tenant_id, run_id from everwhen.runs where source = 'workflow') r
+full join (select tenant_id, node_run_id from everwhen.workflow_nodes where node_run_id is not null) n
+  on n.tenant_id = r.tenant_id and n.node_run_id = r.run_id
+where r.run_id is null or n.node_run_id is null
+limit %(limit)s;
+
+-- name: nodes_that_differ_from_their_runs
+-- A node ends in the transaction that ends its run, and as that has ended. A success may be taken back by what the
+-- result says: that the node skipped itself, or a branch that is none.
+select n.tenant_id, n.run_id::text as subject,
+       format('the node %%s[%%s] is %%s, its run %%s', n.node, n.instance, n.state, coalesce(e.state, 'has not ended')) as detail
+from everwhen.workflow_nodes n
+left join everwhen.run_ends e on e.tenant_id = n.tenant_id and e.run_id = n.node_run_id
+where n.node_run_id is not null and not case
+  when e.state is null then n.ended_at is null and n.state = 'waiting'
+  when n.ended_at is distinct from e.finished_at then false
+  when e.state = 'succeeded' then n.state in ('succeeded', 'skipped', 'failed')
+  when e.state = 'dead' then n.state = 'failed'
+  when e.state = 'missed' then n.state = 'expired'
+  when e.state = 'coalesced' then n.state = 'skipped'
+  else n.state = e.state end
+limit %(limit)s;
+
+-- name: tallies_that_miscount
+-- A node has counted each of its upstreams once, when it ended: a join is neither released by halves nor twice.
+with counted as (
+  select n.tenant_id, n.run_id, n.node, n.tally,
+         array[count(u.*) filter (where u.how = 'succeeded'), count(u.*) filter (where u.how = 'failed'),
+               count(u.*) filter (where u.how in ('skipped', 'not_taken')), count(u.*) filter (where u.how = 'upstream_failed'),
+               count(u.*) filter (where u.how = 'not_taken')]::int[] as due
+  from everwhen.workflow_nodes n
+  join everwhen.workflow_runs r on r.tenant_id = n.tenant_id and r.run_id = n.run_id
+  join everwhen.workflow_versions v on v.tenant_id = r.tenant_id and v.workflow = r.workflow and v.version = r.version
+  join lateral (
+    select d.value from jsonb_array_elements(v.definition -> 'nodes') d (value) where d.value ->> 'id' = n.node) d on true
+  left join lateral (
+    select case when u.state = 'succeeded' and u.taken is not null and n.node <> all(u.taken) then 'not_taken'
+                when u.state in ('cancelled', 'expired') then 'failed' else u.state end as how
+    from jsonb_array_elements_text(d.value -> 'needs') e (id)
+    join everwhen.workflow_nodes u on u.tenant_id = n.tenant_id and u.run_id = n.run_id and u.node = e.id and u.instance = -1
+    where u.ended_at is not null) u on true
+  where n.instance = -1
+  group by n.tenant_id, n.run_id, n.node, n.instance, n.tally
+)
+select tenant_id, run_id::text as subject, format('the node %%s has counted %%s, its upstreams are %%s', node, tally, due) as detail
+from counted
+where tally <> due
+limit %(limit)s;
+
+-- name: nodes_decided_too_early
+-- No node is decided before all of its upstreams have ended, but by a rule that needs only one of them, or by a halt.
+select n.tenant_id, n.run_id::text as subject,
+       format('the node %%s is %%s after %%s of %%s upstreams', n.node, n.state, n.tally[1] + n.tally[2] + n.tally[3] + n.tally[4],
+              jsonb_array_length(d.value -> 'needs')) as detail
+from everwhen.workflow_nodes n
+join everwhen.workflow_runs r on r.tenant_id = n.tenant_id and r.run_id = n.run_id
+join everwhen.workflow_versions v on v.tenant_id = r.tenant_id and v.workflow = r.workflow and v.version = r.version
+join lateral (
+  select d.value from jsonb_array_elements(v.definition -> 'nodes') d (value) where d.value ->> 'id' = n.node) d on true
+where n.instance = -1 and r.halt is null and n.state <> 'blocked'
+  and coalesce(d.value ->> 'rule', '') not in ('one_success', 'one_failed', 'one_done')
+  and n.tally[1] + n.tally[2] + n.tally[3] + n.tally[4] < jsonb_array_length(d.value -> 'needs')
+limit %(limit)s;
+
+-- name: nodes_nobody_decided
+-- A node whose upstreams have all ended is decided in the transaction that ends the last of them.
+select n.tenant_id, n.run_id::text as subject, format('the node %%s is blocked, and all its upstreams have ended', n.node) as detail
+from everwhen.workflow_nodes n
+join everwhen.workflow_runs r on r.tenant_id = n.tenant_id and r.run_id = n.run_id
+join everwhen.workflow_versions v on v.tenant_id = r.tenant_id and v.workflow = r.workflow and v.version = r.version
+join lateral (
+  select d.value from jsonb_array_elements(v.definition -> 'nodes') d (value) where d.value ->> 'id' = n.node) d on true
+where n.instance = -1 and n.state = 'blocked' and not coalesce((d.value ->> 'finally')::boolean, false)
+  and n.tally[1] + n.tally[2] + n.tally[3] + n.tally[4] >= coalesce(jsonb_array_length(d.value -> 'needs'), 0)
+limit %(limit)s;
+
+-- name: workflows_that_miscount
+-- A workflow's run knows how many of its nodes have ended, and how many of its nodes' runs have not.
+select r.tenant_id, r.run_id::text as subject,
+       format('it counts %%s ended nodes and %%s live runs; there are %%s and %%s', r.counted, r.live, n.ended, n.live) as detail
+from (
+  select tenant_id, run_id, live, ordinary[1] + ordinary[2] + ordinary[3] + ordinary[4] + finals[1] + finals[2] + finals[3] + finals[4] as counted
+  from everwhen.workflow_runs where started_at is not null) r
+join (
+  select tenant_id, run_id, count(*) filter (where instance = -1 and ended_at is not null) as ended,
+         count(*) filter (where node_run_id is not null and ended_at is null) as live
+  from everwhen.workflow_nodes
+  group by tenant_id, run_id) n on n.tenant_id = r.tenant_id and n.run_id = r.run_id
+where r.counted <> n.ended or r.live <> n.live
+limit %(limit)s;
+
+-- name: workflows_ended_otherwise
+-- A workflow's run ends if, and only if, all its nodes have ended; until the conductor has done it, it knows that it has to.
+select r.tenant_id, r.run_id::text as subject,
+       format('%%s nodes are open, the run %%s', n.open, coalesce(e.state, 'has not ended')) as detail
+from everwhen.workflow_runs r
+join (
+  select tenant_id, run_id, count(*) filter (where ended_at is null) as open
+  from everwhen.workflow_nodes
+  group by tenant_id, run_id) n on n.tenant_id = r.tenant_id and n.run_id = r.run_id
+left join everwhen.run_ends e on e.tenant_id = r.tenant_id and e.run_id = r.run_id
+where case when e.state is null then r.ended_at is not null or (n.open = 0 and r.look_at is null)
+           else n.open > 0 or r.ended_at is null end
+limit %(limit)s;
+
 -- name: newest_instant
 -- When the data were last written, as far as the history tells: what stands for now in a copy.
 select greatest((select max(at) from everwhen.events), (select max(recorded_at) from everwhen.spans),

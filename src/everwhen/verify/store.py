@@ -168,6 +168,41 @@ async def live_runs(conn: Conn, *, limit: int, now: datetime) -> list[Violation]
     return await _broken(conn, "live_runs", limit, now=now)
 
 
+async def node_runs_without_a_node(conn: Conn, *, limit: int) -> list[Violation]:
+    """Return runs of nodes, and nodes, that are without the other."""
+    return await _broken(conn, "node_runs_without_a_node", limit)
+
+
+async def nodes_that_differ_from_their_runs(conn: Conn, *, limit: int) -> list[Violation]:
+    """Return nodes that say otherwise than their runs."""
+    return await _broken(conn, "nodes_that_differ_from_their_runs", limit)
+
+
+async def tallies_that_miscount(conn: Conn, *, limit: int) -> list[Violation]:
+    """Return nodes whose counts are not how their upstreams ended."""
+    return await _broken(conn, "tallies_that_miscount", limit)
+
+
+async def nodes_decided_too_early(conn: Conn, *, limit: int) -> list[Violation]:
+    """Return nodes that were decided while upstreams were open."""
+    return await _broken(conn, "nodes_decided_too_early", limit)
+
+
+async def nodes_nobody_decided(conn: Conn, *, limit: int) -> list[Violation]:
+    """Return nodes that are blocked by nothing."""
+    return await _broken(conn, "nodes_nobody_decided", limit)
+
+
+async def workflows_that_miscount(conn: Conn, *, limit: int) -> list[Violation]:
+    """Return workflows' runs whose counts are not those of their nodes."""
+    return await _broken(conn, "workflows_that_miscount", limit)
+
+
+async def workflows_ended_otherwise(conn: Conn, *, limit: int) -> list[Violation]:
+    """Return workflows' runs that ended too early, or not at all."""
+    return await _broken(conn, "workflows_ended_otherwise", limit)
+
+
 async def newest_instant(conn: Conn) -> datetime | None:
     """Return when the data were last written, None when there are none."""
     return await fetch_one(conn, _SQL["newest_instant"], {}, datetime)

@@ -1,0 +1,111 @@
+"""Workflows' definitions over HTTP."""
+
+# ruff: noqa: FAST003  # the tenant in the path is read by the dependency that grants access
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request, Response
+
+from everwhen.http.access import NAME_PATTERN, Access, Editor, Reader
+from everwhen.http.bodies import ControlRoute
+from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_cursor, read_number
+from everwhen.workflows import definitions
+from everwhen.workflows.model import Change
+from everwhen.workflows.wire import (
+    CheckIn,
+    CheckOut,
+    VersionIn,
+    WorkflowDefinitionOut,
+    WorkflowIn,
+    WorkflowItemOut,
+    WorkflowOut,
+    WorkflowVersionOut,
+    item_out,
+    version_out,
+    workflow_out,
+)
+
+router = APIRouter(route_class=ControlRoute, tags=["workflows"])
+
+WorkflowName = Annotated[str, Path(pattern=NAME_PATTERN, description="The workflow's name.")]
+Version = Annotated[int, Path(ge=1, le=2**31 - 1, description="The number of the version.")]
+
+_LIST = "workflows"
+_VERSIONS = "workflow-versions"
+
+
+@router.post("/v1/tenants/{tenant}/workflows", status_code=201, responses={409: {"description": "The name is taken"}})
+async def create_workflow(*, tenant: str, body: WorkflowIn, access: Editor, response: Response) -> WorkflowOut:
+    """Make a workflow; its tasks, and the workflows inside of it, must be there."""
+    made = await definitions.create_workflow(
+        access.database,
+        tenant_id=access.tenant_id,
+        name=body.name,
+        definition=body.definition,
+        change=_change(access, body),
+    )
+    response.headers["Location"] = f"/v1/tenants/{tenant}/workflows/{made.name}"
+    return workflow_out(made)
+
+
+@router.get("/v1/tenants/{tenant}/workflows")
+async def list_workflows(
+    *, request: Request, access: Reader, limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
+) -> Page[WorkflowItemOut]:
+    """List workflows by name."""
+    after = read_cursor(cursor, of=_LIST) or ""
+    found = await definitions.list_workflows(access.database, tenant_id=access.tenant_id, after=after, limit=limit + 1)
+    following = next_page(request, found, limit=limit, of=_LIST, key=lambda workflow: workflow.name)
+    return Page(items=[item_out(workflow) for workflow in found[:limit]], next=following)
+
+
+@router.post("/v1/tenants/{tenant}/workflows/validate")
+async def validate_workflow(*, body: CheckIn, access: Reader) -> CheckOut:
+    """Check a definition as if it were applied, and keep nothing."""
+    found = await definitions.check_definition(
+        access.database, tenant_id=access.tenant_id, name=body.name, definition=body.definition
+    )
+    return CheckOut(nodes=len(found.nodes), edges=found.graph.edges, depth=found.graph.depth)
+
+
+@router.get("/v1/tenants/{tenant}/workflows/{name}")
+async def get_workflow(*, name: WorkflowName, access: Reader) -> WorkflowOut:
+    """Read a workflow with its latest definition."""
+    return workflow_out(await definitions.get_workflow(access.database, tenant_id=access.tenant_id, name=name))
+
+
+@router.put("/v1/tenants/{tenant}/workflows/{name}")
+async def replace_workflow(*, name: WorkflowName, body: VersionIn, access: Editor) -> WorkflowOut:
+    """Write the next version, unless it says what the latest one says. Runs that have started keep theirs."""
+    made = await definitions.replace_workflow(
+        access.database,
+        tenant_id=access.tenant_id,
+        name=name,
+        definition=body.definition,
+        change=_change(access, body),
+    )
+    return workflow_out(made)
+
+
+@router.get("/v1/tenants/{tenant}/workflows/{name}/versions")
+async def list_workflow_versions(
+    *, request: Request, name: WorkflowName, access: Reader, limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
+) -> Page[WorkflowVersionOut]:
+    """List versions, oldest first, with who wrote them and why."""
+    after = read_number(cursor, of=_VERSIONS)
+    found = await definitions.list_versions(
+        access.database, tenant_id=access.tenant_id, name=name, after=after, limit=limit + 1
+    )
+    following = next_page(request, found, limit=limit, of=_VERSIONS, key=lambda version: str(version.version))
+    return Page(items=[version_out(version) for version in found[:limit]], next=following)
+
+
+@router.get("/v1/tenants/{tenant}/workflows/{name}/versions/{version}")
+async def get_workflow_version(*, name: WorkflowName, version: Version, access: Reader) -> WorkflowDefinitionOut:
+    """Read what a version says."""
+    found = await definitions.get_definition(access.database, tenant_id=access.tenant_id, name=name, version=version)
+    return WorkflowDefinitionOut(version=version, definition=found)
+
+
+def _change(access: Access, body: VersionIn) -> Change:
+    return Change(by=access.principal.subject, reason=body.reason)

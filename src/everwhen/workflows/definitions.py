@@ -1,0 +1,173 @@
+"""What can be done with definitions. Each change is a version, which never changes; a run keeps the one of its start.
+
+A definition that says what the latest version says makes no new one: applying a file again changes nothing.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+from uuid import UUID
+
+from everwhen.core.dag_json import parse_workflow, workflow_to_json
+from everwhen.core.dag_values import MOST_FAULTS, Fault, Node, Workflow, WorkflowError
+from everwhen.core.retry import RetryPolicy
+from everwhen.core.targets import WORKFLOW_QUEUE, workflow_task
+from everwhen.errors import Conflict, FieldError, InvalidInput, NotFound
+from everwhen.postgres.pool import Connection, Database
+from everwhen.tasks.model import retry_from_json, retry_to_json
+from everwhen.workflows import store
+from everwhen.workflows.model import Change, VersionItem, WorkflowItem, WorkflowRow
+
+ONCE: Final = json.dumps(retry_to_json(RetryPolicy(max_attempts=1)))
+
+_ROOT: Final = "/definition"
+
+
+async def create_workflow(
+    db: Database, *, tenant_id: UUID, name: str, definition: Mapping[str, Any], change: Change
+) -> WorkflowRow:
+    """Make a workflow; raise InvalidInput with a pointer to each fault, and Conflict when the name is taken."""
+    workflow = read_definition(name, definition)
+    async with db.tenant(tenant_id) as conn:
+        await _check_tasks(conn, tenant_id, workflow)
+        version = await store.insert_workflow(conn, tenant_id=tenant_id, name=name, now=conn.now)
+        if version is None:
+            raise Conflict(f"A workflow named {name} exists already.", code="workflow.exists")
+        await store.open_line(conn, tenant_id=tenant_id, queue=WORKFLOW_QUEUE)
+        await store.register_task(
+            conn, tenant_id=tenant_id, task=workflow_task(name), queue=WORKFLOW_QUEUE, retry=ONCE, now=conn.now
+        )
+        await _write(conn, tenant_id, workflow, version=version, change=change)
+        return await _read(conn, tenant_id, name)
+
+
+async def replace_workflow(
+    db: Database, *, tenant_id: UUID, name: str, definition: Mapping[str, Any], change: Change
+) -> WorkflowRow:
+    """Write the next version, if it says anything else than the latest; raise NotFound, and InvalidInput."""
+    async with db.tenant(tenant_id) as conn:
+        before = await store.lock_workflow(conn, tenant_id=tenant_id, name=name)
+        if before is None:
+            raise unknown()
+        workflow = read_definition(name, definition)
+        await _check_tasks(conn, tenant_id, workflow)
+        if json.loads(before.definition) == workflow_to_json(workflow):
+            return before
+        version = await store.next_version(conn, tenant_id=tenant_id, name=name, now=conn.now)
+        assert version is not None  # it is locked
+        await _write(conn, tenant_id, workflow, version=version, change=change)
+        return await _read(conn, tenant_id, name)
+
+
+async def check_definition(
+    db: Database, *, tenant_id: UUID, name: str | None, definition: Mapping[str, Any]
+) -> Workflow:
+    """Say what a definition is, and keep nothing; raise InvalidInput as `create_workflow` does."""
+    workflow = read_definition(name, definition)
+    async with db.tenant(tenant_id) as conn:
+        await _check_tasks(conn, tenant_id, workflow)
+    return workflow
+
+
+async def get_workflow(db: Database, *, tenant_id: UUID, name: str) -> WorkflowRow:
+    """Read a workflow with its latest version; raise NotFound."""
+    async with db.tenant(tenant_id) as conn:
+        return await _read(conn, tenant_id, name)
+
+
+async def list_workflows(db: Database, *, tenant_id: UUID, after: str = "", limit: int) -> list[WorkflowItem]:
+    """Return up to `limit` workflows whose names come after `after`, by name."""
+    async with db.tenant(tenant_id) as conn:
+        return await store.list_workflows(conn, tenant_id=tenant_id, after=after, limit=limit)
+
+
+async def list_versions(db: Database, *, tenant_id: UUID, name: str, after: int = 0, limit: int) -> list[VersionItem]:
+    """Return up to `limit` versions after this one, oldest first; raise NotFound."""
+    async with db.tenant(tenant_id) as conn:
+        await _read(conn, tenant_id, name)
+        return await store.list_versions(conn, tenant_id=tenant_id, workflow=name, after=after, limit=limit)
+
+
+async def get_definition(db: Database, *, tenant_id: UUID, name: str, version: int) -> dict[str, Any]:
+    """Return what a version says; raise NotFound."""
+    async with db.tenant(tenant_id) as conn:
+        await _read(conn, tenant_id, name)
+        text = await store.get_definition(conn, tenant_id=tenant_id, workflow=name, version=version)
+    if text is None:
+        raise NotFound("The workflow has no such version.", code="workflow.unknown")
+    return json.loads(text)
+
+
+def read_definition(name: str | None, definition: Mapping[str, Any]) -> Workflow:
+    """Read a definition that a caller sent; raise InvalidInput with up to MOST_FAULTS pointers."""
+    if name is not None and definition.get("name", name) != name:
+        message = f"the definition is named otherwise; leave the name out, or say {name}"
+        raise _invalid([Fault("workflow.name", message, "/name")])
+    try:
+        return parse_workflow({**definition, **({} if name is None else {"name": name})})
+    except WorkflowError as error:
+        raise _invalid(error.faults) from error
+
+
+async def _write(conn: Connection, tenant_id: UUID, workflow: Workflow, *, version: int, change: Change) -> None:
+    queues = sorted({node.queue for node in workflow.nodes if node.queue is not None})
+    if queues:
+        await store.open_lines(conn, tenant_id=tenant_id, queues=queues)
+    await store.insert_version(
+        conn,
+        tenant_id=tenant_id,
+        workflow=workflow.name,
+        version=version,
+        definition=json.dumps(workflow_to_json(workflow)),
+        changed_by=change.by,
+        reason=change.reason,
+        now=conn.now,
+    )
+
+
+async def _check_tasks(conn: Connection, tenant_id: UUID, workflow: Workflow) -> None:
+    """Refuse nodes of tasks and workflows that are not there, and retry policies that do not fit together."""
+    names = sorted({_target(node) for node in workflow.nodes})
+    found = await store.read_tasks(conn, tenant_id=tenant_id, names=names)
+    retries = {each.name: each.retry for each in found}
+    if faults := tuple(_task_faults(workflow, retries))[:MOST_FAULTS]:
+        raise _invalid(faults)
+
+
+def _task_faults(workflow: Workflow, retries: Mapping[str, str]) -> Iterable[Fault]:
+    for index, node in enumerate(workflow.nodes):
+        pointer = f"/nodes/{index}"
+        if _target(node) not in retries:
+            kind = "task" if node.workflow is None else "workflow"
+            message = f"there is no {kind} named {node.task or node.workflow}: create it first"
+            yield Fault(f"{kind}.unknown", message, f"{pointer}/{kind}")
+        elif node.workflow is not None and node.workflow == workflow.name:
+            yield Fault("workflow.nested", "a workflow cannot be a part of itself", f"{pointer}/workflow")
+        elif node.retry is not None:
+            try:
+                retry_from_json(json.loads(retries[_target(node)]) | dict(node.retry))
+            except ValueError as error:
+                yield Fault("workflow.retry", f"with what its task says: {error}", f"{pointer}/retry")
+
+
+def _target(node: Node) -> str:
+    return node.task or workflow_task(node.workflow or "")
+
+
+def _invalid(faults: Iterable[Fault]) -> InvalidInput:
+    errors = tuple(
+        FieldError(code=fault.code, pointer=f"{_ROOT}{fault.pointer}", detail=fault.message) for fault in faults
+    )
+    return InvalidInput(errors[0].detail, code=errors[0].code, errors=errors)
+
+
+async def _read(conn: Connection, tenant_id: UUID, name: str) -> WorkflowRow:
+    row = await store.get_workflow(conn, tenant_id=tenant_id, name=name)
+    if row is None:
+        raise unknown()
+    return row
+
+
+def unknown() -> NotFound:
+    """Return the answer to whoever names a workflow that is not there."""
+    return NotFound("There is no workflow of this name.", code="workflow.unknown")

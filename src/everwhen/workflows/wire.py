@@ -1,0 +1,254 @@
+"""What workflows and their runs look like on the wire, in both directions."""
+
+import json
+from typing import Annotated, Any
+from uuid import UUID
+
+from pydantic import BaseModel, Field, JsonValue
+
+from everwhen.core.dag_values import MOST_NODES, NodeState, TriggerRule
+from everwhen.core.meanings import sentence_of
+from everwhen.http.fields import Name, Sentence, Utc, Wire
+from everwhen.http.reasons import ReasonCode, ReasonSentence
+from everwhen.runs.wire import RunOut, run_out
+from everwhen.workflows.model import NodeRow, VersionItem, WorkflowItem, WorkflowRow, WorkflowRunRow
+from everwhen.workflows.service import NodeView, WorkflowRunView
+
+NodeId = Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class VersionIn(Wire):
+    """A version of a workflow."""
+
+    definition: dict[str, JsonValue] = Field(description="As docs/concepts/workflows.md says: `nodes`, and the rest.")
+    reason: Sentence | None = Field(default=None, description="Why; kept with the version.")
+
+
+class WorkflowIn(VersionIn):
+    """A workflow to make."""
+
+    name: Name
+
+
+class CheckIn(Wire):
+    """A definition to check; nothing of it is kept."""
+
+    definition: dict[str, JsonValue]
+    name: Name | None = None
+
+
+class CheckOut(BaseModel):
+    """What a definition that holds is like."""
+
+    nodes: int
+    edges: int
+    depth: int = Field(description="How many nodes the longest path has.")
+
+
+class WorkflowItemOut(BaseModel):
+    """A workflow; `version` is the latest one, which runs that start now will keep."""
+
+    name: str
+    version: int
+    created_at: Utc
+    updated_at: Utc
+
+
+class WorkflowOut(WorkflowItemOut):
+    """A workflow with its latest definition."""
+
+    definition: dict[str, JsonValue]
+    changed_by: str
+    reason: str | None
+
+
+class WorkflowVersionOut(BaseModel):
+    """A version in the list of them."""
+
+    version: int
+    changed_by: str
+    reason: str | None
+    changed_at: Utc
+
+
+class WorkflowDefinitionOut(BaseModel):
+    """What a version says."""
+
+    version: int
+    definition: dict[str, JsonValue]
+
+
+class RerunIn(Wire):
+    """From which nodes to begin again."""
+
+    nodes: list[NodeId] = Field(
+        default_factory=list[str],
+        max_length=MOST_NODES,
+        description="They and everything downstream begin again; left out: all that failed.",
+    )
+    reason: Sentence | None = None
+
+
+class NodeOut(BaseModel):
+    """A node of a run. Its run, once it is released, is a run like any other."""
+
+    id: str
+    state: NodeState
+    reason: ReasonCode | None
+    reason_sentence: ReasonSentence
+    detail: JsonValue
+    task: str | None
+    workflow: str | None
+    needs: list[str]
+    rule: TriggerRule
+    is_finally: bool
+    run: UUID | None = Field(description="Null until it is released, and for a fan-out, whose instances have theirs.")
+    kept_from: UUID | None = Field(description="The earlier generation's run whose end this node keeps.")
+    blocked_by: list[str] = Field(description="What has not ended and has to; the first 20.")
+    taken: list[str] | None = Field(description="The downstream nodes that its result chose; null: all.")
+    worker: str | None
+    attempt: int | None
+    instances: dict[str, int] | None = Field(description="Of a fan-out: how many instances are in which state.")
+    decided_at: Utc | None = Field(description="When it was released, or found not to run.")
+    ended_at: Utc | None
+
+
+class GenerationOut(BaseModel):
+    """A run of the same family: the first, or one that began a part of it again."""
+
+    run: UUID
+    generation: int
+    begun_from: list[str] | None
+    started_at: Utc | None
+    ended_at: Utc | None
+
+
+class WorkflowRunOut(BaseModel):
+    """A workflow's run, with its nodes in the order of the definition."""
+
+    run: RunOut
+    workflow: str
+    version: int | None = Field(description="The version that it keeps; null until it has started.")
+    generation: int
+    generations: list[GenerationOut]
+    started_at: Utc | None
+    deadline_at: Utc | None
+    halted: str | None = Field(description="Why no ordinary node is released any more: fail_fast, cancel or deadline.")
+    states: dict[str, int] = Field(description="How many nodes are in which state.")
+    nodes: list[NodeOut]
+
+
+class InstanceOut(BaseModel):
+    """One instance of a fan-out."""
+
+    index: int
+    state: NodeState
+    reason: ReasonCode | None
+    reason_sentence: ReasonSentence
+    detail: JsonValue
+    item: JsonValue
+    run: UUID | None
+    kept_from: UUID | None
+    decided_at: Utc | None
+    ended_at: Utc | None
+
+
+def item_out(item: WorkflowItem) -> WorkflowItemOut:
+    """Return a workflow of a list as the wire has it."""
+    return WorkflowItemOut(name=item.name, version=item.version, created_at=item.created_at, updated_at=item.updated_at)
+
+
+def workflow_out(row: WorkflowRow) -> WorkflowOut:
+    """Return a workflow as the wire has it."""
+    return WorkflowOut(
+        name=row.name,
+        version=row.version,
+        definition=json.loads(row.definition),
+        changed_by=row.changed_by,
+        reason=row.reason,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )
+
+
+def version_out(item: VersionItem) -> WorkflowVersionOut:
+    """Return a version as the wire has it."""
+    return WorkflowVersionOut(
+        version=item.version, changed_by=item.changed_by, reason=item.reason, changed_at=item.changed_at
+    )
+
+
+def workflow_run_out(view: WorkflowRunView, *, workflow: str) -> WorkflowRunOut:
+    """Return a workflow's run as the wire has it."""
+    row = view.row
+    nodes = [_node_out(each) for each in view.nodes]
+    states: dict[str, int] = {}
+    for node in nodes:
+        states[node.state] = states.get(node.state, 0) + 1
+    return WorkflowRunOut(
+        run=run_out(view.run),
+        workflow=workflow,
+        version=row and row.version,
+        generation=1 if row is None else row.generation,
+        generations=[_generation_out(each) for each in view.generations],
+        started_at=row and row.started_at,
+        deadline_at=row and row.deadline_at,
+        halted=row and row.halt,
+        states=states,
+        nodes=nodes,
+    )
+
+
+def instance_out(row: NodeRow) -> InstanceOut:
+    """Return an instance as the wire has it."""
+    return InstanceOut(
+        index=row.instance,
+        state=NodeState(row.state),
+        reason=row.reason,
+        reason_sentence=sentence_of(row.reason),
+        detail=_value(row.detail),
+        item=_value(row.item),
+        run=row.node_run_id,
+        kept_from=row.kept_run_id,
+        decided_at=row.decided_at,
+        ended_at=row.ended_at,
+    )
+
+
+def _node_out(view: NodeView) -> NodeOut:
+    node, row, live = view.node, view.row, view.live
+    return NodeOut(
+        id=node.id,
+        state=view.state,
+        reason=view.reason,
+        reason_sentence=sentence_of(view.reason),
+        detail=_value(row.detail),
+        task=node.task,
+        workflow=node.workflow,
+        needs=list(node.needs),
+        rule=node.rule,
+        is_finally=node.is_finally,
+        run=row.node_run_id,
+        kept_from=row.kept_run_id,
+        blocked_by=list(view.blocked_by),
+        taken=row.taken,
+        worker=live and live.worker,
+        attempt=live and live.attempt,
+        instances=dict(view.instances) if row.instances is not None else None,
+        decided_at=row.decided_at,
+        ended_at=row.ended_at,
+    )
+
+
+def _generation_out(row: WorkflowRunRow) -> GenerationOut:
+    return GenerationOut(
+        run=row.run_id,
+        generation=row.generation,
+        begun_from=row.rerun_nodes,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+    )
+
+
+def _value(text: str | None) -> Any:
+    return None if text is None else json.loads(text)
