@@ -28,7 +28,7 @@ MOST_EXCLUDED: Final = 4_000
 FEW_EXCLUDED: Final = 100
 MOST_LEAPS: Final = 2_000
 MOST_COUNTED: Final = 1_000
-MOST_WALKED: Final = 2_500
+MOST_WALKED: Final = 1_600
 """The most events, fires or not, that counting to `max_runs` walks over."""
 
 _LONG: Final = timedelta(days=20 * 365)
