@@ -1,6 +1,6 @@
 # Everwhen: every task of the project. Bare `make` lists them. Needs only Python >= 3.11 and make.
 .DEFAULT_GOAL := help
-.PHONY: help setup up test test-pg15 check format conformance bench system db migration schema docs clean
+.PHONY: help setup up test test-pg15 check format conformance bench system chaos db migration schema docs clean
 SHELL := /bin/bash
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
@@ -47,6 +47,9 @@ format: $(STAMP) ## Format and repair what the linter can
 
 system: $(STAMP) ## Real processes and faults: kill -9, storms, stale workers
 	@$(RUN)pytest -q -p no:xdist tests/system --timeout 300
+
+chaos: $(STAMP) ## Ten minutes (CHAOS_SECONDS) of kill -9 and SIGSTOP, at random and at named failpoints, and a verdict
+	@$(RUN)python -m tests.chaos
 
 conformance: $(STAMP) ## Every zone, transition (2000-2040) and policy against an independent oracle (about 10 minutes)
 	@$(RUN)python -m tests.core.conformance

@@ -17,18 +17,23 @@ from click.testing import CliRunner
 from everwhen import failpoints
 from everwhen.cli import main
 from everwhen.core.lifecycle import RunState
+from everwhen.core.overlap import Overlap, OverlapPolicy
 from everwhen.core.planning import CatchUp, CatchUpPolicy
+from everwhen.core.triggers import Timing, parse_trigger
 from everwhen.dispatch.reaper import Reaper
 from everwhen.failpoints import ALLOWED, LOG, POINTS, VARIABLE, FailpointError
 from everwhen.operations.operator import Operator
+from everwhen.overlap.gatekeeper import Gatekeeper
 from everwhen.postgres.pool import Database
 from everwhen.runs import service as runs
 from everwhen.runs.model import RunRequest
+from everwhen.schedules import service as schedules
+from everwhen.schedules.model import ScheduleDraft, Spec
 from everwhen.schedules.scheduler import Scheduler
 from everwhen.sentinel.sentinel import Sentinel
 from everwhen.tenants import service as tenants
 from tests.dispatch.scene import Line, hold, make_line, report_on
-from tests.factories import make_run, make_schedule
+from tests.factories import TESTER, make_run, make_schedule
 from tests.operations.scene import begin, make_dead, redrive
 from tests.people import app_on, client_of, token_of
 
@@ -76,6 +81,19 @@ class Scene:
 
     async def scheduler_is_done(self) -> bool:
         return await self.count("runs") > 0
+
+    async def pass_catchup(self) -> Any:
+        replay = CatchUp(policy=CatchUpPolicy.REPLAY, grace=MINUTE, window=None)
+        trigger = {"kind": "cron", "expr": "* * * * *"}
+        await make_schedule(self.db, self.line.tenant, trigger=trigger, catch_up=replay)
+        now = await self.line.now()
+        old = now - 600 * MINUTE
+        await self.line.rows("update everwhen.schedules set created_at = %s returning 1", old)
+        await self.line.rows("update everwhen.watermarks set decided_until = %s, next_at = %s returning 1", old, old)
+        return lambda: Scheduler(database=self.db).tick(now)
+
+    async def catchup_is_done(self) -> bool:
+        return await self.count("runs where nominal_at < now() - interval '300 minutes'") > 0
 
     async def pass_claim(self) -> Any:
         await self.line.fill(1)
@@ -125,6 +143,17 @@ class Scene:
 
     async def operator_is_done(self) -> bool:
         return await self.count("operations where state = 'running'") == 1
+
+    async def pass_gatekeeper(self) -> Any:
+        timing = Timing(parse_trigger({"kind": "every", "every": "PT1S"}), "UTC")
+        spec = Spec(timing=timing, overlap=Overlap(policy=OverlapPolicy.SKIP))
+        draft = ScheduleDraft(name="alone", task="report", spec=spec)
+        made = await schedules.create_schedule(self.db, tenant_id=self.line.tenant.id, draft=draft, change=TESTER)
+        await Scheduler(database=self.db).tick(made.decided_until)
+        return lambda: Gatekeeper(database=self.db).tick(made.decided_until + MINUTE)
+
+    async def gatekeeper_is_done(self) -> bool:
+        return await self.count("events where kind = 'admitted'") == 1
 
     async def pass_sentinel(self) -> Any:
         await self.line.fill(1)

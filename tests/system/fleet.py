@@ -8,10 +8,11 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import psycopg
@@ -25,6 +26,7 @@ from tests.database import public_folder
 
 SECRET = "a secret that is only ever used in tests, 32 bytes or more"
 TENANT = uuid.UUID(int=7)
+EMPTY: Mapping[str, str] = MappingProxyType({})
 EVERWHEN = str(Path(sys.executable).with_name("everwhen"))
 
 WITNESS = '''
@@ -61,16 +63,26 @@ class Fleet:
     def witness(self) -> Path:
         return self.folder / "witness"
 
-    def serve(self, role: str, *, port: int | None = None) -> "subprocess.Popen[bytes]":
-        """Start one copy of a role."""
+    def serve(
+        self, role: str, *, port: int | None = None, environment: Mapping[str, str] = EMPTY
+    ) -> "subprocess.Popen[bytes]":
+        """Start one copy of a role, or of several, separated by commas."""
         arguments = ["serve", "--roles", role, *(["--port", str(port)] if port else [])]
-        return self._start(role, arguments)
+        return self._start(role.replace(",", "+"), arguments, environment)
 
-    def work(self, port: int, *, lease_seconds: float = 2.0, concurrency: int = 50) -> "subprocess.Popen[bytes]":
+    def work(
+        self,
+        port: int,
+        *,
+        lease_seconds: float = 2.0,
+        concurrency: int = 50,
+        target: str = "witnesses:worker",
+        environment: Mapping[str, str] = EMPTY,
+    ) -> "subprocess.Popen[bytes]":
         """Start one worker."""
         options = ["--lease-seconds", str(lease_seconds), "--concurrency", str(concurrency), "--drain-seconds", "2"]
         url = f"http://127.0.0.1:{port}"
-        return self._start("worker", ["worker", "witnesses:worker", "--url", url, "--queues", "line", *options])
+        return self._start("worker", ["worker", target, "--url", url, "--queues", "line", *options], environment)
 
     def kill(self, process: "subprocess.Popen[bytes]") -> None:
         """Kill -9."""
@@ -97,15 +109,16 @@ class Fleet:
             except subprocess.TimeoutExpired:
                 self.kill(process)
 
-    def _start(self, kind: str, arguments: list[str]) -> "subprocess.Popen[bytes]":
-        environment = os.environ | {
+    def _start(self, kind: str, arguments: list[str], environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+        variables = os.environ | {
             "EVERWHEN_DATABASE_URL": self.server.app_conninfo,
             "EVERWHEN_JWT_SECRET": SECRET,
             "EVERWHEN_TOKEN": self.token(),
             "WITNESS": str(self.witness),
+            **environment,
         }
         log = (self.folder / f"{kind}.log").open("ab")
-        process = subprocess.Popen([EVERWHEN, *arguments], cwd=self.folder, env=environment, stdout=log, stderr=log)
+        process = subprocess.Popen([EVERWHEN, *arguments], cwd=self.folder, env=variables, stdout=log, stderr=log)
         log.close()
         self.processes.setdefault(kind, []).append(process)
         return process

@@ -17,6 +17,7 @@ from typing import Final
 import psycopg
 import structlog
 
+from everwhen import failpoints
 from everwhen.overlap import store
 from everwhen.overlap.model import DueRun, GateKey
 from everwhen.overlap.service import RETRY, decide_gates
@@ -46,6 +47,8 @@ class Gatekeeper:
             async with self.database.system() as conn:
                 due = await store.find_due(conn, now=now, limit=self.batch)
                 done, passed_over = await self._decide(conn, due, now=now)
+                failpoints.hit("gatekeeper.before_commit")
+            failpoints.hit("gatekeeper.after_commit")
         except BAD_LINE:
             # One line cannot be decided. One at a time, so that it holds nobody else up.
             due, done, passed_over = await self._decide_one_by_one(now)
