@@ -52,7 +52,7 @@ from everwhen.overlap.gatekeeper import Gatekeeper
 from everwhen.pauses import api as pauses_api
 from everwhen.pauses.attendant import Attendant
 from everwhen.postgres.migrate import assert_compatible
-from everwhen.postgres.pool import Connection, Database, PoolLimits
+from everwhen.postgres.pool import Connection, Database, PoolLimits, SetClock
 from everwhen.postgres.wakeups import Wakeups, notify, queue_topic
 from everwhen.roles import Loop, Role
 from everwhen.runs import api as runs_api
@@ -114,11 +114,13 @@ class Services:
 
 
 @asynccontextmanager
-async def open_services(settings: Settings, conninfo: str) -> AsyncGenerator[Services]:
-    """Connect, and refuse a database whose schema or login does not fit."""
+async def open_services(
+    settings: Settings, conninfo: str, *, set_clock: SetClock | None = None
+) -> AsyncGenerator[Services]:
+    """Connect, and refuse a database whose schema or login does not fit. Only tests set the clock."""
     use_tzdata_only()
     limits = PoolLimits(min_size=min(2, settings.pool_size), max_size=settings.pool_size)
-    async with await Database.open(conninfo, limits=limits) as database:
+    async with await Database.open(conninfo, limits=limits, set_clock=set_clock) as database:
         async with database.system() as conn:
             await assert_compatible(conn)
         wakeups = Wakeups(conninfo)

@@ -23,7 +23,7 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -60,6 +60,11 @@ TCP_DEFAULTS = {
 _BEGIN = "RESET ALL; CLOSE ALL; UNLISTEN *; BEGIN; SELECT pg_advisory_unlock_all(), now()"
 _BEGIN_TENANT = sql.SQL(_BEGIN + ", set_config('everwhen.tenant', {}, true)")
 _BEGIN_SYSTEM = sql.SQL(_BEGIN)
+
+
+SetClock = Callable[[datetime], datetime]
+"""Tells what the database's clock shall have said, given what it did. Every decision is by `conn.now`, so this moves
+all of a process at once; only tests have one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,14 +104,16 @@ class Database:
         tenant_pool: AsyncConnectionPool[Connection],
         system_pool: AsyncConnectionPool[Connection],
         limits: PoolLimits,
+        set_clock: SetClock | None = None,
     ) -> None:
+        self._set_clock = set_clock
         self._tenant_pool = tenant_pool
         self._system_pool = system_pool
         self._limits = limits
 
     @classmethod
-    async def open(cls, conninfo: str, *, limits: PoolLimits | None = None) -> Self:
-        """Connect as the application's login.
+    async def open(cls, conninfo: str, *, limits: PoolLimits | None = None, set_clock: SetClock | None = None) -> Self:
+        """Connect as the application's login. `set_clock` is for tests that move time: see SetClock.
 
         Raises UnsafeRoleError when that login could bypass the isolation of tenants, OperationalError when there is no
         server.
@@ -118,7 +125,7 @@ class Database:
         except BaseException:
             await tenant_pool.close()
             raise
-        return cls(tenant_pool, system_pool, limits)
+        return cls(tenant_pool, system_pool, limits, set_clock)
 
     async def close(self) -> None:
         await self._tenant_pool.close()
@@ -169,7 +176,8 @@ class Database:
             conn = await pool.getconn(max(0.0, deadline - loop.time()))
             watchdog = loop.call_at(deadline, cut, conn)
             try:
-                conn.now = await _begin(conn, begin)
+                now = await _begin(conn, begin)
+                conn.now = now if self._set_clock is None else self._set_clock(now)
             except BaseException as error:
                 await conn.close()
                 await pool.putconn(conn)
