@@ -11,6 +11,7 @@ from everwhen.core.planning import CatchUp, CatchUpPolicy
 from everwhen.core.punctuality import BOUNDS, BUCKETS, NEVER, DayCounts, add, bucket_of, percentile, summarise
 from everwhen.errors import NotFound
 from everwhen.runs import service as runs
+from everwhen.schedules.planner import plan_due
 from everwhen.schedules.scheduler import Scheduler
 from everwhen.sentinel import sentinel as module
 from everwhen.sentinel import service
@@ -210,3 +211,24 @@ async def test_an_objective_is_kept_and_judges_what_is_counted_from_then_on(data
 async def test_a_schedule_that_is_not_there_has_no_punctuality(database, line):
     with pytest.raises(NotFound):
         await service.get_punctuality(database, tenant_id=line.tenant.id, name="nothing")
+
+
+async def test_what_is_still_to_be_caught_up_on_is_counted_when_it_was(database, line):
+    """Live instants are decided at once, those of the outage later: the count waits for them."""
+    replay = CatchUp(policy=CatchUpPolicy.REPLAY)
+    trigger = {"kind": "cron", "expr": "* * * * *"}
+    await make_schedule(database, line.tenant, name="busy", trigger=trigger, catch_up=replay)
+    begin = await line.now() - 2 * HOUR
+    await line.rows("update everwhen.schedules set created_at = %s returning 1", begin)
+    await line.rows("update everwhen.watermarks set decided_until = %s, next_at = %s returning 1", begin, begin)
+    async with database.system() as conn:
+        await plan_due(conn, now=conn.now, ahead=MINUTE, batch=10)
+        now = conn.now
+    await Sentinel(database=database).tick(now + HOUR)
+    assert (await counted(database, line)).runs == 0
+
+    while (await Scheduler(database=database).tick(now)).more:
+        pass
+    await Sentinel(database=database).tick(now + HOUR)
+
+    assert (await counted(database, line)).runs >= 119

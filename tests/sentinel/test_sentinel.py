@@ -7,14 +7,23 @@ from datetime import timedelta
 import pytest
 
 from everwhen import failpoints
+from everwhen.core.overlap import Overlap, OverlapPolicy
+from everwhen.core.triggers import Timing, parse_trigger
 from everwhen.dispatch.reaper import Reaper
 from everwhen.failpoints import FailpointError
+from everwhen.overlap.gatekeeper import Gatekeeper
+from everwhen.pauses import service as pauses
+from everwhen.pauses.service import Wish
+from everwhen.schedules import service as schedules
+from everwhen.schedules.model import ScheduleDraft, Spec
+from everwhen.schedules.planner import plan_due
 from everwhen.schedules.scheduler import Scheduler
 from everwhen.sentinel import service, store
 from everwhen.sentinel.model import MEANINGS, FindingKind
 from everwhen.sentinel.sentinel import Sentinel
 from tests.dispatch.scene import LINE, make_line
-from tests.factories import make_schedule, make_tenant
+from tests.factories import TESTER, make_schedule, make_tenant
+from tests.operations.scene import begin, make_dead, redrive
 
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
 EVERY_SECOND = {"kind": "every", "every": "PT1S"}
@@ -152,6 +161,58 @@ async def test_runs_past_their_start_deadline_that_nobody_ends_are_found(databas
     await Reaper(database=database, jitter=lambda: 0.0).tick(late)
     await sentinel.tick(late + SECOND)
     assert await kinds(database) == set()
+
+
+async def test_a_paused_line_waits_because_it_was_told_to(database, line, sentinel):
+    await line.fill(1)
+    now = await line.now()
+    await pauses.pause(database, tenant_id=line.tenant.id, queue=LINE, wish=Wish(by="ann", reason="repairs"))
+
+    await sentinel.tick(now + HOUR)
+
+    assert await kinds(database) == set()
+
+
+async def test_runs_behind_a_gate_that_nobody_decides_about_are_found_by_their_schedule(database, line, sentinel):
+    timing = Timing(parse_trigger(EVERY_SECOND), "UTC")
+    spec = Spec(timing=timing, overlap=Overlap(policy=OverlapPolicy.SKIP))
+    draft = ScheduleDraft(name="alone", task="report", spec=spec)
+    made = await schedules.create_schedule(database, tenant_id=line.tenant.id, draft=draft, change=TESTER)
+    await Scheduler(database=database).tick(made.decided_until)
+    late = made.decided_until + 3 * MINUTE
+    await sentinel.tick(late)
+    assert ("gate.standing_still", "alone") in await kinds(database)
+
+    while (await Gatekeeper(database=database).tick(late)).more:
+        pass
+    await sentinel.tick(late + SECOND)
+    assert ("gate.standing_still", "alone") not in await kinds(database)
+
+
+async def test_what_nobody_catches_up_on_is_found_with_its_error(database, line, sentinel):
+    await make_schedule(database, line.tenant, trigger={"kind": "cron", "expr": "* * * * *"})
+    begin = await line.now() - 10 * HOUR
+    await line.rows("update everwhen.watermarks set decided_until = %s, next_at = %s returning 1", begin, begin)
+    async with database.system() as conn:
+        await plan_due(conn, now=conn.now, ahead=MINUTE, batch=10)
+        now = conn.now
+    assert await line.rows("select count(*) from everwhen.arrears") == [(1,)]
+
+    await sentinel.tick(now + 10 * SECOND)
+    assert ("catch_up.standing_still", "nightly") not in await kinds(database)
+    await line.rows("update everwhen.arrears set failures = 1, last_error = 'KeyError: rule' returning 1")
+    await sentinel.tick(now + 11 * SECOND)
+    finding = (await findings(database))["catch_up.standing_still", "nightly"]
+    assert json.loads(finding.detail)["error"] == "KeyError: rule"
+
+
+async def test_an_operation_that_does_not_go_on_is_found_by_its_id(database, line, sentinel):
+    await make_dead(database, line.tenant, 2)
+    operation = await begin(database, line.tenant, redrive())
+
+    await sentinel.tick(await line.now() + HOUR)
+
+    assert ("operation.standing_still", str(operation.id)) in await kinds(database)
 
 
 # Once -----------------------------------------------------------------------------------------------------------------

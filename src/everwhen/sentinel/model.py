@@ -12,6 +12,9 @@ class FindingKind(StrEnum):
 
     SCHEDULE_OVERDUE = "schedule.overdue"
     SCHEDULE_PUT_OFF = "schedule.put_off"
+    GATE_STANDING_STILL = "gate.standing_still"
+    CATCH_UP_STANDING_STILL = "catch_up.standing_still"
+    OPERATION_STANDING_STILL = "operation.standing_still"
     LINE_WAITING = "line.waiting"
     LINE_UNATTENDED = "line.unattended"
     LEASES_UNREAPED = "leases.unreaped"
@@ -21,6 +24,15 @@ class FindingKind(StrEnum):
 MEANINGS: Final = {
     FindingKind.SCHEDULE_OVERDUE: ("Nobody has planned a schedule that had to be.", "Is a scheduler running?"),
     FindingKind.SCHEDULE_PUT_OFF: ("A schedule cannot be planned, and was put off.", "Read its last error."),
+    FindingKind.GATE_STANDING_STILL: (
+        "Runs wait behind their schedule's gate, and nobody decides about them.",
+        "Is a gatekeeper running?",
+    ),
+    FindingKind.CATCH_UP_STANDING_STILL: (
+        "A schedule has instants to catch up on, and nobody does.",
+        "Is a scheduler running? Else read its last error.",
+    ),
+    FindingKind.OPERATION_STANDING_STILL: ("An operation does not go on.", "Is an operator running?"),
     FindingKind.LINE_WAITING: (
         "Due runs of a queue wait for longer than they should.",
         "Add workers, or raise limits.",

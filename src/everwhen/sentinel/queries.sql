@@ -30,6 +30,7 @@ limit %(limit)s;
 -- name: lines_that_wait
 -- Lines whose oldest due run waits for longer than the objective: one probe of the line's key for each priority. Whether
 -- anybody asks for its runs is what the observer wrote down last; where nobody has, a line without leases has no worker.
+-- A line that somebody has paused waits because it was told to.
 select l.tenant_id, l.queue as subject, d.since,
        jsonb_strip_nulls(jsonb_build_object('oldest_due_at', d.since, 'in_flight', o.in_flight,
                                             'max_in_flight', l.max_in_flight, 'reasons', b.reasons))::text as detail,
@@ -49,6 +50,7 @@ cross join lateral (
   select array_agg(distinct b.reason) as reasons from everwhen.line_states b
   where b.tenant_id = l.tenant_id and b.queue = l.queue and b.until is null) b
 where d.since is not null
+  and not exists (select from everwhen.pauses p where p.tenant_id = l.tenant_id and p.queue in ('', l.queue))
 order by d.since
 limit %(limit)s;
 
@@ -68,6 +70,45 @@ from everwhen.waiting w
 where w.expires_at < %(before)s
 group by w.tenant_id, w.queue
 order by since
+limit %(limit)s;
+
+-- name: gates_standing_still
+-- Runs that are held behind their schedules' gates, and that nobody has looked at.
+select h.tenant_id, s.name as subject, h.since,
+       jsonb_build_object('schedule_uid', h.schedule_uid, 'runs', h.runs, 'oldest_run_id', h.oldest_run_id)::text as detail
+from (
+  select h.tenant_id, h.schedule_uid, min(h.look_at) as since, count(*) as runs, min(h.run_id::text) as oldest_run_id
+  from everwhen.held h
+  where h.look_at < %(before)s
+  group by h.tenant_id, h.schedule_uid
+  order by since
+  limit %(limit)s) h
+cross join lateral (
+  select s.name from everwhen.schedules s where s.tenant_id = h.tenant_id and s.uid = h.schedule_uid offset 0) s
+order by h.since;
+
+-- name: arrears_standing_still
+-- What a schedule has to catch up on and nobody works off, or nobody can.
+select a.tenant_id, s.name as subject, a.since,
+       jsonb_strip_nulls(jsonb_build_object('schedule_uid', a.schedule_uid, 'failures', a.failures, 'error', a.error))::text
+         as detail
+from (
+  select a.tenant_id, a.schedule_uid, min(a.look_at) as since, max(a.failures) as failures, max(a.last_error) as error
+  from everwhen.arrears a
+  where a.look_at is not null and (a.look_at < %(before)s or a.failures > 0)
+  group by a.tenant_id, a.schedule_uid
+  order by since
+  limit %(limit)s) a
+cross join lateral (
+  select s.name from everwhen.schedules s where s.tenant_id = a.tenant_id and s.uid = a.schedule_uid offset 0) s
+order by a.since;
+
+-- name: operations_standing_still
+select o.tenant_id, o.id::text as subject, o.next_at as since,
+       jsonb_build_object('kind', o.kind, 'state', o.state, 'done', o.done, 'total', o.total)::text as detail
+from everwhen.operations o
+where o.next_at < %(before)s
+order by o.next_at
 limit %(limit)s;
 
 -- name: record_facts
@@ -132,8 +173,10 @@ select (select min(w.next_at) from everwhen.watermarks w where w.next_at is not 
 select kind, count(*) as findings from everwhen.findings where closed_at is null group by kind;
 
 -- name: page_measured
--- A page of schedules, with how far their punctuality is counted. One that is new begins where it was made.
-select w.tenant_id, w.schedule_uid, w.decided_until, coalesce(m.measured_until, s.created_at) as measured_until,
+-- A page of schedules, with how far their punctuality is counted. One that is new begins where it was made. What it has
+-- to catch up on is not decided yet.
+select w.tenant_id, w.schedule_uid, least(w.decided_until, a.rest_after) as decided_until,
+       coalesce(m.measured_until, s.created_at) as measured_until,
        coalesce(m.objective_seconds, %(default_objective)s) as objective_seconds
 from (
   select tenant_id, schedule_uid, decided_until
@@ -143,6 +186,9 @@ from (
   limit %(limit)s) w
 cross join lateral (
   select s.created_at from everwhen.schedules s where s.tenant_id = w.tenant_id and s.uid = w.schedule_uid offset 0) s
+cross join lateral (
+  select min(a.rest_after) as rest_after from everwhen.arrears a
+  where a.tenant_id = w.tenant_id and a.schedule_uid = w.schedule_uid and a.finished_at is null) a
 left join lateral (
   select m.measured_until, m.objective_seconds from everwhen.measured m
   where m.tenant_id = w.tenant_id and m.schedule_uid = w.schedule_uid offset 0) m on true

@@ -89,6 +89,12 @@ class Sentinel:
         for kind, facts in (
             (FindingKind.SCHEDULE_OVERDUE, await store.overdue_schedules(conn, before=before, limit=limit)),
             (FindingKind.SCHEDULE_PUT_OFF, await store.schedules_put_off(conn, limit=limit)),
+            (FindingKind.GATE_STANDING_STILL, await store.gates_standing_still(conn, before=before, limit=limit)),
+            (FindingKind.CATCH_UP_STANDING_STILL, await store.arrears_standing_still(conn, before=before, limit=limit)),
+            (
+                FindingKind.OPERATION_STANDING_STILL,
+                await store.operations_standing_still(conn, before=before, limit=limit),
+            ),
             (FindingKind.LEASES_UNREAPED, await store.leases_unreaped(conn, before=before, limit=limit)),
             (FindingKind.RUNS_UNEXPIRED, await store.runs_unexpired(conn, before=before, limit=limit)),
         ):

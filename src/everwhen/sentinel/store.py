@@ -57,6 +57,21 @@ async def runs_unexpired(conn: Conn, *, before: datetime, limit: int) -> list[Fa
     return await fetch_all(conn, _SQL["runs_unexpired"], {"before": before, "limit": limit}, Fact)
 
 
+async def gates_standing_still(conn: Conn, *, before: datetime, limit: int) -> list[Fact]:
+    """Return schedules with runs behind their gates that had to be looked at before then."""
+    return await fetch_all(conn, _SQL["gates_standing_still"], {"before": before, "limit": limit}, Fact)
+
+
+async def arrears_standing_still(conn: Conn, *, before: datetime, limit: int) -> list[Fact]:
+    """Return schedules whose catching up had to go on before then, or cannot."""
+    return await fetch_all(conn, _SQL["arrears_standing_still"], {"before": before, "limit": limit}, Fact)
+
+
+async def operations_standing_still(conn: Conn, *, before: datetime, limit: int) -> list[Fact]:
+    """Return operations that had to be looked at before then."""
+    return await fetch_all(conn, _SQL["operations_standing_still"], {"before": before, "limit": limit}, Fact)
+
+
 async def record_facts(
     conn: Conn,
     *,
