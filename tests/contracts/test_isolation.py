@@ -89,6 +89,7 @@ BODIES = {
     "get_workflow_version": None,
     "validate_workflow": {"definition": {"nodes": [{"id": "a", "task": "{}"}]}},
     "get_workflow_run": None,
+    "draw_workflow_run": None,
     "list_instances": None,
     "create_workflow": {"name": "made", "definition": {"nodes": [{"id": "a", "task": "{}"}]}},
     "replace_workflow": {"definition": {"nodes": [{"id": "b", "task": "{}"}]}},

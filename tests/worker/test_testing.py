@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from everwhen.worker import ConfigurationError, Context, Retry, Worker, current_context
+from everwhen.worker import Branch, ConfigurationError, Context, Retry, Worker, current_context
 from everwhen.worker.testing import run_task, run_task_async
 
 worker = Worker()
@@ -56,3 +56,19 @@ def test_importing_the_sdk_loads_nothing_of_a_server():
     ours = {name for name in out if name.startswith("everwhen.")}
     # Failpoints need the standard library only, and both sides pass through them.
     assert {name for name in ours if not name.startswith("everwhen.worker")} == {"everwhen.failpoints"}
+
+
+def test_a_task_skips_itself_or_takes_a_branch():
+    flow = Worker()
+
+    @flow.task("skip")
+    def skip(ctx: Context):
+        ctx.skip("nothing new")
+
+    @flow.task("choose")
+    def choose():
+        return Branch("load", rows=12)
+
+    skipped = run_task(flow, "skip")
+    assert (skipped.outcome, skipped.result) == ("succeeded", {"$skip": "nothing new"})
+    assert run_task(flow, "choose").result == {"rows": 12, "$branch": ["load"]}

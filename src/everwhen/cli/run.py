@@ -85,7 +85,7 @@ def request(*, api: Api, output: str, input_text: str | None, key: str | None, w
         body["input"] = json_option(input_text, option="--input")
     made = api.call("POST", api.tenant_path("runs"), body=body, key=key or clock.new_secret())
     if wait:
-        made = _wait(api, made, seconds=timeout)
+        made = wait_for(api, made, seconds=timeout)
     show_one(made, kind="RunList", output=output, name="id")
     if wait and made["state"] != "succeeded":
         sys.exit(STILL_WAITING if made["state"] in UNENDED else UNSUCCESSFUL)
@@ -177,7 +177,8 @@ def _error_of(error: Any) -> str | None:
     return text if len(text) <= MOST_ERROR else text[: MOST_ERROR - 2] + " …"
 
 
-def _wait(api: Api, made: Any, *, seconds: float) -> Any:
+def wait_for(api: Api, made: Any, *, seconds: float) -> Any:
+    """Return a run as it is when it has ended, or when the time is over."""
     until = time.monotonic() + seconds
     while made["state"] in UNENDED and time.monotonic() < until:
         time.sleep(POLL_SECONDS)

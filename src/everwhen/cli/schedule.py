@@ -160,7 +160,8 @@ def _policies(function: Callable[..., None]) -> Callable[..., None]:
 
 @schedule.command("create")
 @click.argument("name")
-@click.option("--task", required=True, help="What becomes due.")
+@click.option("--task", help="What becomes due.")
+@click.option("--workflow", help="What becomes due, instead of a task.")
 @click.option("--since", metavar="INSTANT", help="Where it begins, in the past; what lies between is caught up on.")
 @click.option("--paused", metavar="REASON", help="Let it begin paused, for this reason.")
 @_timing
@@ -168,6 +169,8 @@ def _policies(function: Callable[..., None]) -> Callable[..., None]:
 @with_api
 def create(*, api: Api, output: str, name: str, **options: Any) -> None:
     """Make a schedule; its first run is the first instant after now."""
+    if (options["task"] is None) == (options["workflow"] is None):
+        raise click.UsageError("say what becomes due: either --task or --workflow")
     body = {"name": name, **_body(**options)}
     if "trigger" not in body:
         raise click.UsageError("say when: --cron, --every or --at")
@@ -177,6 +180,7 @@ def create(*, api: Api, output: str, name: str, **options: Any) -> None:
 @schedule.command("update")
 @click.argument("name")
 @click.option("--task", help="What becomes due.")
+@click.option("--workflow", help="What becomes due, instead of a task.")
 @click.option("--reason", help="Why; kept with the revision.")
 @click.option("--dry-run", is_flag=True, help="Say which fires it would add, remove and move, and change nothing.")
 @click.option("--days", type=click.IntRange(1, 3660), default=30, show_default=True, help="With --dry-run: how far.")

@@ -188,7 +188,8 @@ def _check_report(report: Report, principal: Principal, pointer: str) -> None:
     if not _is_mine(report.tenant_id, principal):
         raise InvalidInput.at(f"{pointer}/tenant_id", "the token is not for this tenant")
     if len(bytes(report.result)) > MOST_PAYLOAD_BYTES:
-        raise InvalidInput.at(f"{pointer}/result", f"a result has at most {MOST_PAYLOAD_BYTES} bytes")
+        detail = f"a result has at most {MOST_PAYLOAD_BYTES} bytes; write what is larger elsewhere, and return where"
+        raise InvalidInput.at(f"{pointer}/result", detail)
     error = report.error
     if error and _length(error) > MOST_ERROR_CHARACTERS:
         raise InvalidInput.at(f"{pointer}/error", f"an error has at most {MOST_ERROR_CHARACTERS} characters")

@@ -929,6 +929,8 @@ CREATE UNIQUE INDEX workflow_nodes_run ON everwhen.workflow_nodes USING btree (t
 
 CREATE INDEX workflow_runs_look ON everwhen.workflow_runs USING btree (look_at) WHERE (look_at IS NOT NULL);
 
+CREATE INDEX workflow_runs_past ON everwhen.workflow_runs USING btree (tenant_id, workflow, ended_at) WHERE (ended_at IS NOT NULL);
+
 ALTER TABLE ONLY everwhen.arrears
     ADD CONSTRAINT arrears_tenant_id_schedule_uid_revision_fkey FOREIGN KEY (tenant_id, schedule_uid, revision) REFERENCES everwhen.schedule_revisions(tenant_id, uid, revision);
 

@@ -15,6 +15,7 @@ from everwhen.core.meanings import sentence_of
 from everwhen.core.overlap import Overlap
 from everwhen.core.overlap_json import explain_overlap
 from everwhen.core.reasons import Reason
+from everwhen.core.targets import workflow_of
 from everwhen.core.triggers import Occurrence, Timing, find_seed
 from everwhen.core.zones import tz_version
 from everwhen.http.access import NAME_PATTERN, Access, Editor, Operator, Reader
@@ -62,7 +63,7 @@ async def create_schedule(*, tenant: str, body: ScheduleIn, access: Editor, resp
     """Make a schedule; its first run is the first instant after now, unless it begins in the past."""
     draft = ScheduleDraft(
         name=body.name,
-        task=body.task,
+        task=body.target,
         spec=Spec(
             timing=timing_of(body),
             catch_up=catch_up_of(body.catch_up),
@@ -246,6 +247,7 @@ def _out(schedule: Schedule) -> ScheduleOut:
         paused_until=schedule.paused_until,
         revision=schedule.revision,
         task=schedule.task,
+        workflow=workflow_of(schedule.task),
         input=schedule.input,
         priority=schedule.priority,
         next_at=schedule.next_at,

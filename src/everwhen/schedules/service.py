@@ -28,6 +28,7 @@ from everwhen.core.catchup import Rule
 from everwhen.core.errors import TriggerError
 from everwhen.core.ids import instant_of
 from everwhen.core.reasons import Reason
+from everwhen.core.targets import workflow_of
 from everwhen.core.triggers import (
     Occurrence,
     Timing,
@@ -447,4 +448,7 @@ def _unknown() -> NotFound:
 
 
 def _unknown_task(task: str) -> InvalidInput:
+    if (workflow := workflow_of(task)) is not None:
+        detail = f"There is no workflow named {workflow}: create it first."
+        return InvalidInput.at("/workflow", detail, code="workflow.unknown")
     return InvalidInput.at("/task", f"There is no task named {task}: create it first.", code="task.unknown")

@@ -1,10 +1,10 @@
 """What schedules look like on the wire, in both directions."""
 
 import dataclasses
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple, Self
 from uuid import UUID
 
-from pydantic import BaseModel, Field, JsonValue, Strict
+from pydantic import BaseModel, Field, JsonValue, Strict, model_validator
 
 from everwhen.core.calendar_use import MOST_CALENDARS, CalendarUse, parse_use
 from everwhen.core.calendars import Roll
@@ -20,6 +20,7 @@ from everwhen.core.overlap import (
 from everwhen.core.overlap_json import parse_overlap
 from everwhen.core.presets import apply_preset
 from everwhen.core.streaks import MOST_FAILURES
+from everwhen.core.targets import workflow_task
 from everwhen.core.triggers import (
     Timing,
     Trigger,
@@ -116,7 +117,8 @@ class ScheduleIn(TimingIn):
     """A schedule to make."""
 
     name: Name
-    task: Name
+    task: Name | None = None
+    workflow: Name | None = Field(default=None, description="What becomes due, instead of a task.")
     catch_up: CatchUpFields = Field(default_factory=CatchUpFields)
     flex: FlexIn | None = None
     overlap: OverlapIn | None = Field(default=None, description="Null: `allow`, runs may overlap.")
@@ -129,6 +131,17 @@ class ScheduleIn(TimingIn):
     )
     paused: Sentence | None = Field(default=None, description="Why it begins paused; null: it begins active.")
 
+    @model_validator(mode="after")
+    def _one_target(self) -> Self:
+        if (self.task is None) == (self.workflow is None):
+            raise ValueError("name either a task or a workflow")
+        return self
+
+    @property
+    def target(self) -> str:
+        """What becomes due, as it stands among the tasks."""
+        return self.task or workflow_task(self.workflow or "")
+
 
 class ScheduleChange(Wire):
     """The fields of a schedule to change; what is left out stays. `catch_up` is replaced as a whole.
@@ -137,6 +150,7 @@ class ScheduleChange(Wire):
     """
 
     task: Name = Field(default_factory=str)
+    workflow: Name = Field(default_factory=str, description="What becomes due, instead of a task.")
     trigger: TriggerIn = Field(default_factory=lambda: AtTrigger(kind="at", at=""))
     timezone: Text = Field(default_factory=str)
     preset: Preset = None
@@ -150,6 +164,12 @@ class ScheduleChange(Wire):
     input: Payload = Field(default_factory=dict)
     priority: Priority | None = None
     reason: Sentence | None = Field(default=None, description="Why; kept with the revision.")
+
+    @model_validator(mode="after")
+    def _one_target(self) -> Self:
+        if {"task", "workflow"} <= self.model_fields_set:
+            raise ValueError("name either a task or a workflow")
+        return self
 
 
 class PauseIn(Wire):
@@ -175,6 +195,7 @@ class ScheduleOut(BaseModel):
     paused_until: Utc | None = Field(description="When its pause ends by itself; null: not paused, or by somebody.")
     revision: int
     task: str
+    workflow: str | None = Field(description="The workflow that becomes due, which `task` names with a prefix.")
     trigger: dict[str, JsonValue]
     timezone: str
     preset: str | None = Field(default=None, description="The preset that completed it; null: none, or changed since.")
@@ -319,6 +340,8 @@ def changes_of(body: ScheduleChange, spec: Spec) -> dict[str, Any]:
     """Return the fields of a draft that a change names; those of the spec are merged into the present one."""
     given = body.model_fields_set
     changes: dict[str, Any] = {name: getattr(body, name) for name in ("task", "input", "priority") if name in given}
+    if "workflow" in given:
+        changes["task"] = workflow_task(body.workflow)
     if given & {"trigger", "timezone", "preset", "gap", "fold", "calendars", "catch_up", "flex", *_FOLLOWED}:
         old, rule = spec.timing, _changed_rule(body, spec.timing)
         changes["spec"] = Spec(

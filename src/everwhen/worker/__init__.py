@@ -11,6 +11,7 @@
 `everwhen worker module:worker` runs it. Nothing of the server is imported here.
 """
 
+from everwhen.worker.branching import Branch
 from everwhen.worker.context import Context, current_context
 from everwhen.worker.errors import (
     AttemptEnded,
@@ -21,6 +22,7 @@ from everwhen.worker.errors import (
     LeaseLost,
     NoRetry,
     Retry,
+    Skip,
     WorkerError,
 )
 from everwhen.worker.worker import Worker
@@ -28,6 +30,7 @@ from everwhen.worker.worker import Worker
 __all__ = [
     "AttemptEnded",
     "AttemptTimedOut",
+    "Branch",
     "CancelRequested",
     "ConfigurationError",
     "Context",
@@ -35,6 +38,7 @@ __all__ = [
     "LeaseLost",
     "NoRetry",
     "Retry",
+    "Skip",
     "Worker",
     "WorkerError",
     "current_context",

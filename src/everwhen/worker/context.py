@@ -2,13 +2,13 @@
 
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Any, TypedDict, Unpack
+from typing import Any, NoReturn, TypedDict, Unpack
 from uuid import UUID
 
 import msgspec
 
 from everwhen.worker._clock import monotonic
-from everwhen.worker.errors import AttemptTimedOut, CancelRequested, LeaseLost
+from everwhen.worker.errors import AttemptTimedOut, CancelRequested, LeaseLost, Skip
 from everwhen.worker.leases import NEVER, Lease
 from everwhen.worker.protocol import ClaimedRun, StandsFor
 
@@ -184,6 +184,10 @@ class Context:
         if lease.cancel_requested:
             lease.cancel_seen = True
             raise CancelRequested(f"run {run.run_id}, attempt {run.attempt}: cancel was requested; stop")
+
+    def skip(self, reason: str) -> NoReturn:
+        """Skip this node of a workflow, by raising Skip: what needs it is told `skipped`, by its trigger rule."""
+        raise Skip(reason)
 
     def heartbeat(self, details: object = None) -> None:
         """Publish progress and `check()`. Costs microseconds: details travel with the next lease renewal.

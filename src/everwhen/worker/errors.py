@@ -70,5 +70,9 @@ class NoRetry(Exception):  # noqa: N818 - raised by tasks, read as a sentence
     """Raise it in a task to fail the run for good: no further attempt can succeed."""
 
 
+class Skip(Exception):  # noqa: N818 - raised by tasks, read as a sentence
+    """Raise it in a task to skip this node of a workflow: its run succeeds, and what needs it sees `skipped`."""
+
+
 class InputMismatch(WorkerError):  # noqa: N818 - read as a sentence
     """A run's input does not fit the signature of its task's function."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from everwhen.worker.errors import AttemptTimedOut, CancelRequested, InputMismatch, LeaseLost, NoRetry, Retry
+from everwhen.worker.errors import AttemptTimedOut, CancelRequested, InputMismatch, LeaseLost, NoRetry, Retry, Skip
 from everwhen.worker.leases import Lease
 from everwhen.worker.protocol import NOTHING, Outcome, Report, RunError
 
@@ -50,12 +50,14 @@ def _raised(lease: Lease, error: BaseException, *, started_at: datetime | None) 
             return timed_out(lease, started_at=started_at)
         case CancelRequested() | asyncio.CancelledError() if lease.cancel_requested:
             return _report(lease, "cancelled", started_at=started_at)
+        case Skip():
+            said = msgspec.Raw(_encode({"$skip": clean(str(error), MOST_MESSAGE_CHARACTERS)}))
+            return _report(lease, "succeeded", result=said, started_at=started_at)
         case Retry():
             return _retry(lease, error, started_at=started_at)
-        case NoRetry() | InputMismatch():
-            return _report(lease, "failed", error=describe(error), retryable=False, started_at=started_at)
         case _:
-            return _report(lease, "failed", error=describe(error), started_at=started_at)
+            is_final = isinstance(error, NoRetry | InputMismatch)
+            return _report(lease, "failed", error=describe(error), retryable=not is_final, started_at=started_at)
 
 
 def timed_out(lease: Lease, *, started_at: datetime | None) -> Report:

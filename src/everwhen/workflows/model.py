@@ -249,6 +249,15 @@ class LiveState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodePast:
+    """How long a node took in earlier runs, in seconds."""
+
+    node: str
+    median: float
+    p90: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FanOutCount:
     """How many instances of a fan-out are in a state."""
 

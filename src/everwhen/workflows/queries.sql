@@ -509,6 +509,24 @@ left join lateral (
 where n.tenant_id = %(tenant_id)s and n.run_id = %(run_id)s and n.node_run_id is not null and n.ended_at is null
 limit %(limit)s;
 
+-- name: read_pasts
+-- How long each node took in the latest runs of the workflow, from its release to its end: what ended well only.
+select n.node, percentile_cont(0.5) within group (order by n.seconds) as median,
+       percentile_cont(0.9) within group (order by n.seconds) as p90
+from (
+  select r.run_id
+  from everwhen.workflow_runs r
+  where r.tenant_id = %(tenant_id)s and r.workflow = %(workflow)s and r.ended_at is not null
+  order by r.ended_at desc
+  limit %(limit)s) r
+cross join lateral (
+  select n.node, extract(epoch from n.ended_at - n.decided_at)::float8 as seconds
+  from everwhen.workflow_nodes n
+  where n.tenant_id = %(tenant_id)s and n.run_id = r.run_id and n.instance = -1 and n.state = 'succeeded'
+    and n.kept_run_id is null
+  offset 0) n
+group by n.node;
+
 -- name: count_fan_outs
 -- How the instances of a run's fan-outs stand.
 select node, state, is_held, count(*) as count

@@ -2,9 +2,9 @@
 
 # ruff: noqa: FAST003  # the tenant in the path is read by the dependency that grants access
 
-from typing import Annotated
+from typing import Annotated, Final
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Path, Request, Response
 
 from everwhen.core.targets import workflow_of
 from everwhen.http.access import Operator, Reader
@@ -14,12 +14,15 @@ from everwhen.runs.api import RunRef
 from everwhen.runs.wire import CancelIn
 from everwhen.workflows import service
 from everwhen.workflows.model import Change
+from everwhen.workflows.picture import picture_of
 from everwhen.workflows.service import WorkflowRunView
 from everwhen.workflows.wire import InstanceOut, RerunIn, WorkflowRunOut, instance_out, workflow_run_out
 
 router = APIRouter(route_class=ControlRoute, tags=["workflows"])
 
 NodePath = Annotated[str, Path(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}$", description="The node's id.")]
+
+SVG_HEADERS: Final = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
 
 _INSTANCES = "instances"
 
@@ -28,6 +31,17 @@ _INSTANCES = "instances"
 async def get_workflow_run(*, run: RunRef, access: Reader) -> WorkflowRunOut:
     """Read a workflow's run: its nodes, where each stands, and what blocks it now."""
     return _out(await service.get_workflow_run(access.database, tenant_id=access.tenant_id, ref=run))
+
+
+@router.get(
+    "/v1/tenants/{tenant}/workflow-runs/{run}/graph.svg",
+    response_class=Response,
+    responses={200: {"content": {"image/svg+xml": {}}}},
+)
+async def draw_workflow_run(*, run: RunRef, access: Reader) -> Response:
+    """Draw a workflow's run: its graph in layers, each node with its state, the critical path drawn heavier."""
+    view = await service.get_workflow_run(access.database, tenant_id=access.tenant_id, ref=run)
+    return Response(picture_of(view), media_type="image/svg+xml", headers=SVG_HEADERS)
 
 
 @router.get("/v1/tenants/{tenant}/workflow-runs/{run}/nodes/{node}/instances")

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from everwhen.core.dag_values import ENDED, UNWELL, Node, NodeState, Workflow
+from everwhen.core.dag_values import UNWELL, Node, NodeState, Workflow
 from everwhen.core.ids import rerun_id
 from everwhen.core.reasons import Reason
 from everwhen.core.targets import WORKFLOW_QUEUE, workflow_of
@@ -23,25 +23,25 @@ from everwhen.runs.ends import OnEnded, nobody_follows
 from everwhen.runs.planning import ensure_partitions
 from everwhen.runs.service import RunView
 from everwhen.workflows import store
+from everwhen.workflows.foreseeing import Foresight, foresee
 from everwhen.workflows.life import OnReady
-from everwhen.workflows.model import Change, FanOutCount, LiveState, NodeRow, WorkflowRunRow
+from everwhen.workflows.model import NO_INSTANCE, Change, FanOutCount, LiveState, NodeRow, WorkflowRunRow
 from everwhen.workflows.versions import load_version
 
 MOST_LIVE: Final = 20_000
 MOST_GENERATIONS: Final = 1_000
-MOST_BLOCKERS: Final = 20
+MOST_NAMED: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
-    """A node of a run as of now. `blocked_by` are upstreams, or of a finally-node any nodes, that have not ended."""
+    """A node of a run as of now."""
 
     node: Node
     row: NodeRow
     state: NodeState
     reason: str | None
     live: LiveState | None
-    blocked_by: tuple[str, ...]
     instances: Mapping[str, int]
 
 
@@ -54,6 +54,7 @@ class WorkflowRunView:
     workflow: Workflow | None
     nodes: Sequence[NodeView]
     generations: Sequence[WorkflowRunRow]
+    foresight: Foresight | None
     now: datetime
 
 
@@ -63,14 +64,23 @@ async def get_workflow_run(db: Database, *, tenant_id: UUID, ref: str) -> Workfl
     async with db.tenant(tenant_id) as conn:
         row = await store.get_run(conn, tenant_id=tenant_id, run_id=run.row.run_id)
         if row is None:
-            return WorkflowRunView(run=run, row=None, workflow=None, nodes=(), generations=(), now=conn.now)
+            return WorkflowRunView(
+                run=run, row=None, workflow=None, nodes=(), generations=(), foresight=None, now=conn.now
+            )
         version = await load_version(conn, tenant_id=tenant_id, workflow=row.workflow, version=row.version)
         generations = await store.list_generations(
             conn, tenant_id=tenant_id, root_run_id=row.root_run_id, limit=MOST_GENERATIONS
         )
         nodes = await _nodes(conn, row, version.workflow)
+        stand = [(each.row, each.state) for each in nodes]
         return WorkflowRunView(
-            run=run, row=row, workflow=version.workflow, nodes=nodes, generations=generations, now=conn.now
+            run=run,
+            row=row,
+            workflow=version.workflow,
+            nodes=nodes,
+            generations=generations,
+            foresight=await foresee(conn, row, version.workflow, stand) if stand else None,
+            now=conn.now,
         )
 
 
@@ -166,7 +176,7 @@ async def _make_generation(conn: Connection, row: WorkflowRunRow, *, nodes: Sequ
         tenant_id=row.tenant_id,
         run_id=run_id,
         rerun_of=row.run_id,
-        detail=json.dumps({**told, "rerun_of": str(row.run_id), "nodes": begun[:MOST_BLOCKERS]}),
+        detail=json.dumps({**told, "rerun_of": str(row.run_id), "nodes": begun[:MOST_NAMED]}),
         now=conn.now,
     )
     return run_id
@@ -202,30 +212,16 @@ async def _nodes(conn: Connection, row: WorkflowRunRow, workflow: Workflow) -> l
         return []
     live = {(each.node, each.instance): each for each in await store.list_live_states(conn, **key, limit=MOST_LIVE)}
     counts = _by_node(await store.count_fan_outs(conn, **key), live)
-    open_nodes = [node.id for node in workflow.nodes if not node.is_finally and not _has_ended(rows[node.id])]
     return [
-        _view(node, rows, live.get((node.id, -1)), counts.get(node.id, {}), open_nodes=open_nodes, now=conn.now)
+        _view(node, rows[node.id], live.get((node.id, NO_INSTANCE)), counts.get(node.id, {}), now=conn.now)
         for node in workflow.nodes
     ]
 
 
-def _view(
-    node: Node,
-    rows: Mapping[str, NodeRow],
-    live: LiveState | None,
-    counts: Mapping[str, int],
-    *,
-    open_nodes: Sequence[str],
-    now: datetime,
-) -> NodeView:
-    row = rows[node.id]
+def _view(node: Node, row: NodeRow, live: LiveState | None, counts: Mapping[str, int], *, now: datetime) -> NodeView:
     state = NodeState(row.state)
     if state is NodeState.WAITING:
         state = NodeState.RUNNING if row.instances is not None else _live_state(live, now)
-    blockers: Sequence[str] = ()
-    if state is NodeState.BLOCKED:
-        wanted = open_nodes if node.is_finally and open_nodes else node.needs
-        blockers = [other for other in wanted if not _has_ended(rows[other])]
     reason = row.reason
     if state is NodeState.BLOCKED:
         reason = Reason.DEPENDENCY_UNMET
@@ -233,15 +229,7 @@ def _view(
         reason = Reason.QUEUE_WAITING
     elif state is NodeState.RETRYING:
         reason = Reason.RETRY_BACKOFF
-    return NodeView(
-        node=node,
-        row=row,
-        state=state,
-        reason=reason,
-        live=live,
-        blocked_by=tuple(blockers[:MOST_BLOCKERS]),
-        instances=counts,
-    )
+    return NodeView(node=node, row=row, state=state, reason=reason, live=live, instances=counts)
 
 
 def _live_state(live: LiveState | None, now: datetime) -> NodeState:
@@ -264,7 +252,3 @@ def _by_node(counts: Sequence[FanOutCount], live: Mapping[tuple[str, int], LiveS
             states[NodeState.WAITING] -= 1
             states[NodeState.RUNNING] = states.get(NodeState.RUNNING, 0) + 1
     return {node: {state: count for state, count in states.items() if count} for node, states in found.items()}
-
-
-def _has_ended(row: NodeRow) -> bool:
-    return NodeState(row.state) in ENDED

@@ -16,6 +16,7 @@ from everwhen.workflows.model import (
     LatestVersion,
     LiveNode,
     LiveState,
+    NodePast,
     NodeRef,
     NodeResult,
     NodeRow,
@@ -527,6 +528,12 @@ async def list_live_states(conn: Conn, *, tenant_id: UUID, run_id: UUID, limit: 
     """Return where up to `limit` node runs are that have not ended."""
     params = {"tenant_id": tenant_id, "run_id": run_id, "limit": limit}
     return await fetch_all(conn, _SQL["list_live_states"], params, LiveState)
+
+
+async def read_pasts(conn: Conn, *, tenant_id: UUID, workflow: str, limit: int) -> list[NodePast]:
+    """Return how long the nodes took in the latest `limit` runs of a workflow."""
+    params = {"tenant_id": tenant_id, "workflow": workflow, "limit": limit}
+    return await fetch_all(conn, _SQL["read_pasts"], params, NodePast)
 
 
 async def count_fan_outs(conn: Conn, *, tenant_id: UUID, run_id: UUID) -> list[FanOutCount]:

@@ -6,13 +6,15 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field, JsonValue
 
+from everwhen.core.dag_predict import Outlook
 from everwhen.core.dag_values import MOST_NODES, NodeState, TriggerRule
 from everwhen.core.meanings import sentence_of
 from everwhen.http.fields import Name, Sentence, Utc, Wire
 from everwhen.http.reasons import ReasonCode, ReasonSentence
 from everwhen.runs.wire import RunOut, run_out
+from everwhen.workflows.foreseeing import Foresight
 from everwhen.workflows.model import NodeRow, VersionItem, WorkflowItem, WorkflowRow, WorkflowRunRow
-from everwhen.workflows.service import NodeView, WorkflowRunView
+from everwhen.workflows.service import MOST_NAMED, NodeView, WorkflowRunView
 
 NodeId = Annotated[str, Field(min_length=1, max_length=100)]
 
@@ -104,7 +106,9 @@ class NodeOut(BaseModel):
     is_finally: bool
     run: UUID | None = Field(description="Null until it is released, and for a fan-out, whose instances have theirs.")
     kept_from: UUID | None = Field(description="The earlier generation's run whose end this node keeps.")
-    blocked_by: list[str] = Field(description="What has not ended and has to; the first 20.")
+    blocked_by: list[str] = Field(description="What has not ended and has to, the slowest first; at most 20.")
+    blocked_at: str | None = Field(description="The node under way that all of that comes down to.")
+    ends_at: Utc | None = Field(description="When it has ended, or is expected to.")
     taken: list[str] | None = Field(description="The downstream nodes that its result chose; null: all.")
     worker: str | None
     attempt: int | None
@@ -123,6 +127,16 @@ class GenerationOut(BaseModel):
     ended_at: Utc | None
 
 
+class EstimateOut(BaseModel):
+    """When a run will end, by how long its nodes took in the latest runs of the workflow."""
+
+    ends_at: Utc = Field(description="If every open node takes as long as half of its earlier runs did.")
+    late_at: Utc = Field(description="If every open node takes as long as nine in ten of them did.")
+    critical_path: list[str] = Field(description="The nodes that put off the end.")
+    outlook: Outlook | None = Field(description="Whether the deadline will hold; null: there is none, or it has ended.")
+    unknown: list[str] = Field(description="Open nodes without earlier runs, taken to need no time; the first 20.")
+
+
 class WorkflowRunOut(BaseModel):
     """A workflow's run, with its nodes in the order of the definition."""
 
@@ -134,6 +148,7 @@ class WorkflowRunOut(BaseModel):
     started_at: Utc | None
     deadline_at: Utc | None
     halted: str | None = Field(description="Why no ordinary node is released any more: fail_fast, cancel or deadline.")
+    estimate: EstimateOut | None
     states: dict[str, int] = Field(description="How many nodes are in which state.")
     nodes: list[NodeOut]
 
@@ -181,7 +196,7 @@ def version_out(item: VersionItem) -> WorkflowVersionOut:
 def workflow_run_out(view: WorkflowRunView, *, workflow: str) -> WorkflowRunOut:
     """Return a workflow's run as the wire has it."""
     row = view.row
-    nodes = [_node_out(each) for each in view.nodes]
+    nodes = [_node_out(each, view.foresight) for each in view.nodes]
     states: dict[str, int] = {}
     for node in nodes:
         states[node.state] = states.get(node.state, 0) + 1
@@ -194,6 +209,7 @@ def workflow_run_out(view: WorkflowRunView, *, workflow: str) -> WorkflowRunOut:
         started_at=row and row.started_at,
         deadline_at=row and row.deadline_at,
         halted=row and row.halt,
+        estimate=None if view.foresight is None else _estimate_out(view.foresight),
         states=states,
         nodes=nodes,
     )
@@ -215,8 +231,20 @@ def instance_out(row: NodeRow) -> InstanceOut:
     )
 
 
-def _node_out(view: NodeView) -> NodeOut:
+def _estimate_out(found: Foresight) -> EstimateOut:
+    prediction = found.prediction
+    return EstimateOut(
+        ends_at=prediction.ends_at,
+        late_at=prediction.late_at,
+        critical_path=list(prediction.critical),
+        outlook=found.outlook,
+        unknown=list(prediction.unknown[:MOST_NAMED]),
+    )
+
+
+def _node_out(view: NodeView, found: Foresight | None) -> NodeOut:
     node, row, live = view.node, view.row, view.live
+    blocked = None if found is None else found.blocked.get(node.id)
     return NodeOut(
         id=node.id,
         state=view.state,
@@ -230,7 +258,9 @@ def _node_out(view: NodeView) -> NodeOut:
         is_finally=node.is_finally,
         run=row.node_run_id,
         kept_from=row.kept_run_id,
-        blocked_by=list(view.blocked_by),
+        blocked_by=[] if blocked is None else list(blocked.needs),
+        blocked_at=blocked and blocked.root,
+        ends_at=None if found is None else found.prediction.nodes[node.id].ends_at,
         taken=row.taken,
         worker=live and live.worker,
         attempt=live and live.attempt,
