@@ -87,6 +87,7 @@ def test_the_doctor_finds_a_healthy_server(shell):
         "clock": "ok",
         "token": "ok",
         "time zones": "ok",
+        "findings": "ok",
     }
 
 

@@ -59,7 +59,7 @@ def test_a_broken_promise_is_shown_with_its_first_offenders_and_the_exit_code_is
 
     assert result.exit_code == 10
     assert "fail       1  runs_in_no_place" in result.stdout
-    assert "neither waits, nor is leased, nor has ended" in result.stdout
+    assert "neither waits, nor is held, nor is leased, nor has ended" in result.stdout
     assert result.stderr.endswith("promises are broken (seed x)\n")
 
 
