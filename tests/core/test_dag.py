@@ -151,6 +151,8 @@ def test_every_node_is_decided_exactly_once_and_the_run_ends(drawn, chance):
 @given(scripted(), st.integers(1, 3))
 def test_wave_by_wave_with_only_the_rows_it_asks_for_is_the_same(drawn, together):
     workflow, ends = drawn
+    # What several ends at once do to a run that fails fast may be told as upstream_failed or as cancelled.
+    workflow = replace(workflow, fail_fast=False)
     one = played(workflow, ends, first, together=together)
     other = played(workflow, ends, first, in_steps=True, together=together)
 

@@ -122,10 +122,8 @@ async def test_a_schedule_is_resumed_when_its_pause_was_to_end(scene: Scene) -> 
     schedule = await schedules.get_schedule(scene.db, tenant_id=scene.tenant.id, name="minutely")
     assert (schedule.state, schedule.paused_until) == ("active", None)
     revisions = await schedules.list_revisions(scene.db, tenant_id=scene.tenant.id, name="minutely", limit=10)
-    assert [row[:2] for row in await scene.rows("select action, changed_by from everwhen.schedule_revisions")][-1] == (
-        "resumed",
-        "everwhen",
-    )
+    changes = await scene.rows("select action, changed_by from everwhen.schedule_revisions order by revision")
+    assert tuple(changes[-1]) == ("resumed", "everwhen")
     assert len(revisions) == 3
 
 

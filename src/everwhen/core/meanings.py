@@ -473,13 +473,13 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
         "The workflow is inside of too many others, or of itself.",
         remedy="Take the sub-workflow out of the circle.",
     ),
+    Reason.WORKFLOW_NO_ITEMS: _of(Category.POLICY, _INFO, "The list that the node fans out over was empty."),
     Reason.WORKFLOW_NODE_FAILED: _of(
         Category.ENDED,
         _ERROR,
         "A node failed, or could not run because of a failure.",
         remedy="Mend what the failed node's error names, then run the workflow again from there.",
     ),
-    Reason.WORKFLOW_NO_ITEMS: _of(Category.POLICY, _INFO, "The list that the node fans out over was empty."),
     Reason.WORKFLOW_RULE: _of(
         Category.POLICY, _INFO, "The node's trigger rule was not met by the way in which its upstreams ended."
     ),
