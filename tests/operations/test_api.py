@@ -30,8 +30,13 @@ async def test_a_redrive_from_its_plan_to_its_end(*, line, database, operator, c
     made = await client.post(f"{base}/operations", json={**body, "plan_token": plan["plan_token"], "reason": "mended"})
     again = await client.post(f"{base}/operations", json={**body, "plan_token": plan["plan_token"], "reason": "mended"})
     await drain(operator)
-    for lease in await line.claim():
-        await line.complete(report_on(lease))
+    left = 7
+    for _ in range(1_000):  # the rate spreads them: the last may not be due at the first look
+        for lease in await line.claim():
+            await line.complete(report_on(lease))
+            left -= 1
+        if not left:
+            break
     await let_be_due(database)
     await drain(operator)
     done = (await client.get(made.headers["Location"])).json()
