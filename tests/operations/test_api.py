@@ -29,9 +29,10 @@ async def test_a_redrive_from_its_plan_to_its_end(*, line, database, operator, c
     plan = (await client.post(f"{base}/operations/plan", json=body)).json()
     made = await client.post(f"{base}/operations", json={**body, "plan_token": plan["plan_token"], "reason": "mended"})
     again = await client.post(f"{base}/operations", json={**body, "plan_token": plan["plan_token"], "reason": "mended"})
-    await drain(operator)
     left = 7
-    for _ in range(1_000):  # the rate spreads them: the last may not be due at the first look
+    for _ in range(1_000):  # the rate spreads them: the last may not be made at the first look
+        await let_be_due(database)
+        await drain(operator)
         for lease in await line.claim():
             await line.complete(report_on(lease))
             left -= 1
