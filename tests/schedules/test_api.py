@@ -25,7 +25,7 @@ def without(name):
 WRONG = [
     ([], "", "field.invalid"),
     (without("name"), "/name", "field.missing"),
-    (without("task"), "/task", "field.missing"),
+    (without("task"), "", "field.invalid"),
     (without("trigger"), "/trigger", "field.missing"),
     ({**GOOD, "state": "paused"}, "/state", "field.unknown"),
     ({**GOOD, "tenant_id": "x"}, "/tenant_id", "field.unknown"),
