@@ -1,5 +1,6 @@
 """The table of edges is what the lifecycle decides: no decision outside of it, and no line in it without a decision."""
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import product
 
@@ -7,6 +8,7 @@ import pytest
 
 from everwhen.core import lifecycle
 from everwhen.core.edges import ENDS, FOLLOWING, QUIET, VERDICTS, edges
+from everwhen.core.history import fold
 from everwhen.core.lifecycle import EventKind, Run, RunState, Transition, decide
 from everwhen.core.retry import RetryPolicy
 
@@ -65,3 +67,39 @@ def test_the_table_holds_what_the_lifecycle_decides_and_what_planner_and_gates_d
 @pytest.mark.parametrize("kind", list(EventKind))
 def test_every_kind_moves_a_run_on_ends_it_or_leaves_it_where_it_is(kind):
     assert [kind in FOLLOWING, kind in ENDS, kind in QUIET].count(True) == 1
+
+
+@dataclass(frozen=True)
+class Told:
+    """One event of a made-up history."""
+
+    kind: str
+    attempt: int | None = None
+    at: datetime = NOW
+    reason: str | None = None
+
+
+def histories(longest: int):
+    """Every history up to this length that the table allows."""
+    found = [()]
+    for path in found:
+        yield path
+        if len(path) < longest:
+            found += [(*path, after) for after in sorted(FOLLOWING.get(path[-1] if path else "", ()))]
+
+
+def told(path):
+    """The events of a history; each claim opens the next attempt."""
+    claims = [path[: number + 1].count(EventKind.CLAIMED) for number in range(len(path))]
+    return [Told(kind, attempt or None) for kind, attempt in zip(path, claims, strict=True)]
+
+
+def test_whatever_the_table_allows_is_folded_without_a_breach():
+    paths = list(histories(9))
+
+    assert len(paths) > 1000
+    assert [path for path in paths if fold(told(path)).breaches] == []
+
+
+def test_a_history_that_leaves_the_table_at_its_end_is_a_breach():
+    assert fold(told(("planned", "claimed", "succeeded", "claimed"))).breaches
