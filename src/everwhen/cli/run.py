@@ -75,19 +75,24 @@ def run() -> None:
 @with_api
 def request(*, api: Api, output: str, input_text: str | None, key: str | None, wait: bool, **options: Any) -> None:
     """Make a run of a task, now or at an instant."""
-    from everwhen import clock
-
     timeout = options.pop("timeout")
     body = given(**options)
     if ("task" in body) == ("schedule" in body):
         raise click.UsageError("name either a task or a --schedule")
     if input_text is not None:
         body["input"] = json_option(input_text, option="--input")
+    ask_for_run(api, body, key=key, output=output, seconds=timeout if wait else None)
+
+
+def ask_for_run(api: Api, body: dict[str, Any], *, key: str | None, output: str, seconds: float | None) -> None:
+    """Ask for a run and show it; with `seconds` wait so long for its end, and exit by how it ended."""
+    from everwhen import clock
+
     made = api.call("POST", api.tenant_path("runs"), body=body, key=key or clock.new_secret())
-    if wait:
-        made = wait_for(api, made, seconds=timeout)
+    if seconds is not None:
+        made = wait_for(api, made, seconds=seconds)
     show_one(made, kind="RunList", output=output, name="id")
-    if wait and made["state"] != "succeeded":
+    if seconds is not None and made["state"] != "succeeded":
         sys.exit(STILL_WAITING if made["state"] in UNENDED else UNSUCCESSFUL)
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 import click
 
-from everwhen.cli.client import STILL_WAITING, UNSUCCESSFUL, Api, CallFailed, with_api
+from everwhen.cli.client import Api, CallFailed, with_api
 from everwhen.cli.listing import given, json_option, list_pages, paged
 from everwhen.cli.output import Columns, show_list, show_one
 
@@ -89,19 +88,13 @@ def get(*, api: Api, output: str, name: str) -> None:
 @with_api
 def run(*, api: Api, output: str, name: str, input_text: str | None, key: str | None, **options: Any) -> None:
     """Ask for a run of a workflow, now or at an instant."""
-    from everwhen import clock
-    from everwhen.cli.run import UNENDED, wait_for
+    from everwhen.cli.run import ask_for_run
 
     wait, timeout = options.pop("wait"), options.pop("timeout")
     body = given(workflow=name, **options)
     if input_text is not None:
         body["input"] = json_option(input_text, option="--input")
-    made = api.call("POST", api.tenant_path("runs"), body=body, key=key or clock.new_secret())
-    if wait:
-        made = wait_for(api, made, seconds=timeout)
-    show_one(made, kind="RunList", output=output, name="id")
-    if wait and made["state"] != "succeeded":
-        sys.exit(STILL_WAITING if made["state"] in UNENDED else UNSUCCESSFUL)
+    ask_for_run(api, body, key=key, output=output, seconds=timeout if wait else None)
 
 
 @click.command("cancel")
