@@ -31,6 +31,7 @@ from everwhen.schedules import store as schedules_store
 from everwhen.tasks import store as tasks_store
 from everwhen.tenants import store as tenants_store
 from everwhen.workflows import store as workflows_store
+from everwhen.workflows.catalogue import store as catalogue_store
 from tests.factories import make_run, make_schedule, make_task, make_tenant
 from tests.operations.scene import begin, redrive
 from tests.people import app_on, client_of, token_of
@@ -53,6 +54,7 @@ STORES = (
     overlap_store,
     pauses_store,
     workflows_store,
+    catalogue_store,
 )
 CANARY = "linnet"  # no word of the API
 KEYS = map(str, count())

@@ -4,8 +4,9 @@ import re
 
 import pytest
 
-from everwhen.core.meanings import MEANINGS, fields_of, sentence_of
+from everwhen.core.meanings import MEANINGS
 from everwhen.core.reasons import Category, Reason, Severity
+from everwhen.core.sentences import fields_of, sentence_of
 
 
 def test_every_reason_has_a_meaning_and_every_meaning_a_reason():

@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from everwhen.core.explaining import Account, RunFacts
 from everwhen.core.lifecycle import RESTING, RunState
-from everwhen.core.meanings import MEANINGS, sentence_of
+from everwhen.core.meanings import MEANINGS
 from everwhen.core.reasons import Reason
+from everwhen.core.sentences import sentence_of
 from everwhen.core.timeline import Segment
 
 ON_TIME: Final = timedelta(seconds=1)

@@ -25,8 +25,8 @@ from everwhen import failpoints, metrics
 from everwhen.core import lanes as fairness
 from everwhen.core.lanes import Lane, Share
 from everwhen.core.lifecycle import TERMINAL, Refused, Transition
-from everwhen.core.meanings import SENTENCES
 from everwhen.core.reasons import Reason
+from everwhen.core.sentences import SENTENCES
 from everwhen.dispatch import reports, store
 from everwhen.dispatch.model import DEADLINE_GRACE_SECONDS, HeldLease, LaneRow, Lease, Moved, Renewal, ToRenew
 from everwhen.dispatch.reports import Closing

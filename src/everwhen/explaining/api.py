@@ -7,8 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 from pydantic import BaseModel, Field
 
-from everwhen.core.meanings import MEANINGS, anchor_of, fields_of
+from everwhen.core.meanings import MEANINGS
 from everwhen.core.reasons import Category, Reason, Severity
+from everwhen.core.sentences import anchor_of, fields_of
 from everwhen.explaining import service
 from everwhen.explaining.wire import ExplanationOut, explanation_out
 from everwhen.http.access import Reader

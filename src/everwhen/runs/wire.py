@@ -8,8 +8,8 @@ from pydantic import BaseModel, Field, JsonValue, model_validator
 
 from everwhen.core.fingerprints import likeness, likeness_without_error
 from everwhen.core.lifecycle import AttemptOutcome, EventKind, RunState
-from everwhen.core.meanings import sentence_of
 from everwhen.core.overlap import OverlapWish
+from everwhen.core.sentences import sentence_of
 from everwhen.core.targets import workflow_of, workflow_task
 from everwhen.http.fields import Instant, Name, Payload, Priority, Sentence, Utc, Wire
 from everwhen.http.pages import Page

@@ -11,10 +11,10 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from everwhen.core.ahead import Touch
 from everwhen.core.flex import Flex
-from everwhen.core.meanings import sentence_of
 from everwhen.core.overlap import Overlap
 from everwhen.core.overlap_json import explain_overlap
 from everwhen.core.reasons import Reason
+from everwhen.core.sentences import sentence_of
 from everwhen.core.targets import workflow_of
 from everwhen.core.triggers import Occurrence, Timing, find_seed
 from everwhen.core.zones import tz_version

@@ -15,7 +15,7 @@ from everwhen.core.targets import WORKFLOW_QUEUE, workflow_task
 from everwhen.errors import Conflict, FieldError, InvalidInput, NotFound
 from everwhen.postgres.pool import Connection, Database
 from everwhen.tasks.model import retry_from_json, retry_to_json
-from everwhen.workflows import store
+from everwhen.workflows.catalogue import store as catalogue
 from everwhen.workflows.model import Change, VersionItem, WorkflowItem, WorkflowRow
 
 ONCE: Final = json.dumps(retry_to_json(RetryPolicy(max_attempts=1)))
@@ -30,11 +30,11 @@ async def create_workflow(
     workflow = read_definition(name, definition)
     async with db.tenant(tenant_id) as conn:
         await _check_tasks(conn, tenant_id, workflow)
-        version = await store.insert_workflow(conn, tenant_id=tenant_id, name=name, now=conn.now)
+        version = await catalogue.insert_workflow(conn, tenant_id=tenant_id, name=name, now=conn.now)
         if version is None:
             raise Conflict(f"A workflow named {name} exists already.", code="workflow.exists")
-        await store.open_line(conn, tenant_id=tenant_id, queue=WORKFLOW_QUEUE)
-        await store.register_task(
+        await catalogue.open_line(conn, tenant_id=tenant_id, queue=WORKFLOW_QUEUE)
+        await catalogue.register_task(
             conn, tenant_id=tenant_id, task=workflow_task(name), queue=WORKFLOW_QUEUE, retry=ONCE, now=conn.now
         )
         await _write(conn, tenant_id, workflow, version=version, change=change)
@@ -46,14 +46,14 @@ async def replace_workflow(
 ) -> WorkflowRow:
     """Write the next version, if it says anything else than the latest; raise NotFound, and InvalidInput."""
     async with db.tenant(tenant_id) as conn:
-        before = await store.lock_workflow(conn, tenant_id=tenant_id, name=name)
+        before = await catalogue.lock_workflow(conn, tenant_id=tenant_id, name=name)
         if before is None:
             raise unknown()
         workflow = read_definition(name, definition)
         await _check_tasks(conn, tenant_id, workflow)
         if json.loads(before.definition) == workflow_to_json(workflow):
             return before
-        version = await store.next_version(conn, tenant_id=tenant_id, name=name, now=conn.now)
+        version = await catalogue.next_version(conn, tenant_id=tenant_id, name=name, now=conn.now)
         assert version is not None  # it is locked
         await _write(conn, tenant_id, workflow, version=version, change=change)
         return await _read(conn, tenant_id, name)
@@ -78,21 +78,21 @@ async def get_workflow(db: Database, *, tenant_id: UUID, name: str) -> WorkflowR
 async def list_workflows(db: Database, *, tenant_id: UUID, after: str = "", limit: int) -> list[WorkflowItem]:
     """Return up to `limit` workflows whose names come after `after`, by name."""
     async with db.tenant(tenant_id) as conn:
-        return await store.list_workflows(conn, tenant_id=tenant_id, after=after, limit=limit)
+        return await catalogue.list_workflows(conn, tenant_id=tenant_id, after=after, limit=limit)
 
 
 async def list_versions(db: Database, *, tenant_id: UUID, name: str, after: int = 0, limit: int) -> list[VersionItem]:
     """Return up to `limit` versions after this one, oldest first; raise NotFound."""
     async with db.tenant(tenant_id) as conn:
         await _read(conn, tenant_id, name)
-        return await store.list_versions(conn, tenant_id=tenant_id, workflow=name, after=after, limit=limit)
+        return await catalogue.list_versions(conn, tenant_id=tenant_id, workflow=name, after=after, limit=limit)
 
 
 async def get_definition(db: Database, *, tenant_id: UUID, name: str, version: int) -> dict[str, Any]:
     """Return what a version says; raise NotFound."""
     async with db.tenant(tenant_id) as conn:
         await _read(conn, tenant_id, name)
-        text = await store.get_definition(conn, tenant_id=tenant_id, workflow=name, version=version)
+        text = await catalogue.get_definition(conn, tenant_id=tenant_id, workflow=name, version=version)
     if text is None:
         raise NotFound("The workflow has no such version.", code="workflow.unknown")
     return json.loads(text)
@@ -112,8 +112,8 @@ def read_definition(name: str | None, definition: Mapping[str, Any]) -> Workflow
 async def _write(conn: Connection, tenant_id: UUID, workflow: Workflow, *, version: int, change: Change) -> None:
     queues = sorted({node.queue for node in workflow.nodes if node.queue is not None})
     if queues:
-        await store.open_lines(conn, tenant_id=tenant_id, queues=queues)
-    await store.insert_version(
+        await catalogue.open_lines(conn, tenant_id=tenant_id, queues=queues)
+    await catalogue.insert_version(
         conn,
         tenant_id=tenant_id,
         workflow=workflow.name,
@@ -128,7 +128,7 @@ async def _write(conn: Connection, tenant_id: UUID, workflow: Workflow, *, versi
 async def _check_tasks(conn: Connection, tenant_id: UUID, workflow: Workflow) -> None:
     """Refuse nodes of tasks and workflows that are not there, and retry policies that do not fit together."""
     names = sorted({_target(node) for node in workflow.nodes})
-    found = await store.read_tasks(conn, tenant_id=tenant_id, names=names)
+    found = await catalogue.read_tasks(conn, tenant_id=tenant_id, names=names)
     retries = {each.name: each.retry for each in found}
     if faults := tuple(_task_faults(workflow, retries))[:MOST_FAULTS]:
         raise _invalid(faults)
@@ -162,7 +162,7 @@ def _invalid(faults: Iterable[Fault]) -> InvalidInput:
 
 
 async def _read(conn: Connection, tenant_id: UUID, name: str) -> WorkflowRow:
-    row = await store.get_workflow(conn, tenant_id=tenant_id, name=name)
+    row = await catalogue.get_workflow(conn, tenant_id=tenant_id, name=name)
     if row is None:
         raise unknown()
     return row

@@ -22,6 +22,7 @@ from everwhen.core.zones import add
 from everwhen.dispatch.model import Lease
 from everwhen.postgres.pool import Connection
 from everwhen.workflows import store
+from everwhen.workflows.catalogue import store as catalogue
 from everwhen.workflows.ledger import Ledger
 from everwhen.workflows.life import OnReady, proceed, settle, take
 from everwhen.workflows.model import (
@@ -139,7 +140,7 @@ def _kept(row: NodeRow) -> NodeRow:
 
 async def _latest(conn: Connection, leases: Iterable[Lease]) -> Latest:
     wanted = sorted({(lease.tenant_id, _workflow(lease)) for lease in leases})
-    found = await store.latest_versions(
+    found = await catalogue.latest_versions(
         conn, tenant_ids=[tenant_id for tenant_id, _ in wanted], workflows=[name for _, name in wanted]
     )
     return {(each.tenant_id, each.workflow): each for each in found}

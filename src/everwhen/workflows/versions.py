@@ -12,7 +12,7 @@ from everwhen.core.dag_json import parse_workflow
 from everwhen.core.dag_values import Node, Workflow
 from everwhen.errors import NotFound
 from everwhen.postgres.pool import Connection
-from everwhen.workflows import store
+from everwhen.workflows.catalogue import store as catalogue
 
 MOST_KEPT: Final = 256
 MOST_NODES_KEPT: Final = 100_000
@@ -53,7 +53,7 @@ async def load_version(conn: Connection, *, tenant_id: UUID, workflow: str, vers
     if found is not None:
         _kept.move_to_end(key)
         return found
-    text = await store.get_definition(conn, tenant_id=tenant_id, workflow=workflow, version=version)
+    text = await catalogue.get_definition(conn, tenant_id=tenant_id, workflow=workflow, version=version)
     if text is None:
         raise NotFound("The workflow has no such version.", code="workflow.unknown")
     return keep_version(tenant_id, workflow, version, definition=text)

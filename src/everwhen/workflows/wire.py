@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, JsonValue
 
 from everwhen.core.dag_predict import Outlook
 from everwhen.core.dag_values import MOST_NODES, NodeState, TriggerRule
-from everwhen.core.meanings import sentence_of
+from everwhen.core.sentences import sentence_of
 from everwhen.http.fields import Name, Sentence, Utc, Wire
 from everwhen.http.reasons import ReasonCode, ReasonSentence
 from everwhen.runs.wire import RunOut, run_out
