@@ -1,5 +1,6 @@
 import asyncio
 import contextlib
+import itertools
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -253,21 +254,26 @@ async def test_a_commit_that_stopped_waiting_for_its_standby_is_not_believed(ser
         await operator.execute("alter system set synchronous_standby_names = 'a_standby_that_is_gone'")
         await operator.execute("select pg_reload_conf()")
 
-        async def write():
-            async with db.system() as conn:
-                await conn.execute("set local synchronous_commit = on")
-                await conn.execute("insert into everwhen.tenants values (%s, 'alice', now())", (ALICE,))
+        async def write_until_a_commit_waits():
+            # A reload is heard by each process of the server in its own time: the first commits may not wait yet.
+            for number in itertools.count():
+                async with db.system() as conn:
+                    await conn.execute("set local synchronous_commit = on")
+                    await conn.execute(
+                        "insert into everwhen.tenants values (%s, %s, now())", (UUID(int=number + 1), f"t{number}")
+                    )
 
         async def cancelled():
             query = "select count(pg_cancel_backend(pid)) from pg_stat_activity where wait_event = 'SyncRep'"
             return await one(operator, query)
 
-        task = asyncio.create_task(write())
+        task = asyncio.create_task(write_until_a_commit_waits())
         try:
             await until(cancelled)
             with pytest.raises(IndeterminateCommitError, match="stopped waiting for its standby"):
                 await task
         finally:
+            task.cancel()
             await operator.execute("alter system reset synchronous_standby_names")
             await operator.execute("select pg_reload_conf()")
 
