@@ -1,0 +1,1 @@
+"""Alerts: the right people hear of it, once, in time."""
