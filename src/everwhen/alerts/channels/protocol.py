@@ -64,6 +64,7 @@ class ChannelKind(Protocol):
         self,
         rendered: Rendered,
         *,
+        tenant_id: UUID,
         recipient: str,
         unsubscribe_link: str | None,
         configuration: Mapping[str, Any],
@@ -71,5 +72,8 @@ class ChannelKind(Protocol):
         delivery_id: UUID,
         now: datetime,
     ) -> Outcome:
-        """Send once, within the kind's own bounded time. Only a defect raises."""
+        """Send once, within the kind's own bounded time. Only a defect raises.
+
+        Each tenant may have a few sendings under way at once; one above that is told to try later.
+        """
         ...
