@@ -28,6 +28,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from everwhen import clock, roles
+from everwhen.alerts.texts import api as alert_templates_api
 from everwhen.calendars import api as calendars_api
 from everwhen.config import RoleName, Settings
 from everwhen.core.targets import WORKFLOW_QUEUE
@@ -93,6 +94,7 @@ FEATURES: Final = (
     workflow_runs_api,
     explaining_api,
     sentinel_api,
+    alert_templates_api,
 )
 """The control API: each feature's module with its router."""
 

@@ -74,6 +74,8 @@ PLAN = {
     "stop_dead_share": 0.5,
 }
 BODIES = {
+    "put_alert_template": {"source": "{{ tenant }}"},
+    "preview_alert_template": {"kind": "run.dead", "templates": {"subject": "{{ tenant }}"}},
     "create_tenant": {"name": "acme"},
     "create_task": {"name": "report", **TASK},
     "update_task": TASK,
@@ -147,6 +149,8 @@ async def furnished(database):
         "node": "a",
         "operation": str(operation.id),
         "queue": "default",
+        "kind": "run.dead",
+        "part": "text",
     }
 
 

@@ -14,6 +14,9 @@ from itertools import count
 import psycopg
 import pytest
 
+from everwhen.alerts.texts import service as alert_templates
+from everwhen.alerts.texts import store as alert_templates_store
+from everwhen.alerts.texts.parts import Part
 from everwhen.calendars import service as calendars
 from everwhen.calendars import store as calendars_store
 from everwhen.calendars.model import CalendarDraft
@@ -55,6 +58,7 @@ STORES = (
     pauses_store,
     workflows_store,
     catalogue_store,
+    alert_templates_store,
 )
 CANARY = "linnet"  # no word of the API
 KEYS = map(str, count())
@@ -65,6 +69,10 @@ BODIES = {
     "get_tenant": None,
     "list_tasks": None,
     "get_task": None,
+    "list_alert_templates": None,
+    "get_alert_template": None,
+    "preview_alert_template": {"kind": "run.dead"},
+    "put_alert_template": {"source": "{{ tenant }}"},
     "list_calendars": None,
     "get_calendar": None,
     "list_versions": None,
@@ -134,10 +142,13 @@ BODIES = {
     "abort_operation": {"reason": "why"},
     "delete_schedule": None,
     "delete_calendar": None,
+    "delete_alert_template": None,
 }
 # These name nothing that exists already, so B may do them on its own path with any name.
 NAMELESS = {
     "list_calendars", "create_calendar",
+    "list_alert_templates", "get_alert_template", "preview_alert_template", "put_alert_template",
+    "delete_alert_template",
     "get_tenant", "list_tasks", "list_schedules", "preview_timing", "list_runs", "create_task", "forecast_tenant",
     "draw_forecast", "smooth_schedules", "get_tz", "review_tz",
     "list_dead_letters", "list_dead_runs", "dismiss_dead_letters", "create_operation", "list_operations",
@@ -197,6 +208,9 @@ async def furnish(db: Database, *, name: str):
     await make_schedule(db, tenant, name=f"{name}-schedule", task=f"{name}-task", input={"secret": name})
     draft = CalendarDraft(definition=Definition(), changed_by=name, reason=name)
     await calendars.create_calendar(db, tenant_id=tenant.id, name=f"{name}-calendar", draft=draft)
+    await alert_templates.put_template(
+        db, tenant_id=tenant.id, kind="run.dead", part=Part.TEXT, source=name, updated_by=name
+    )
     run = await make_run(db, tenant, state=RunState.WAITING, input={"secret": name})
     ended, waiting = await furnish_workflow(db, tenant, name=name)
     things = Things(
@@ -267,6 +281,8 @@ async def call(client, operation: str, method: str, path: str, *, tenant: str, t
         "operation": things.operation,
         "queue": things.queue,
         "node": "a",
+        "kind": "run.dead",
+        "part": "text",
     }
     url = path.format(tenant=tenant, name=target, version=1, year=2027, fingerprint="none", **ids)
     body = filled(BODIES[operation], things)
@@ -400,7 +416,8 @@ NEEDS = {"operate": {"pause_schedule", "resume_schedule", "request_run", "cancel
                      "restore_run", "dismiss_dead_letters", "plan_operation", "create_operation", "abort_operation",
                      "pause_operation", "resume_operation", "release_schedule", "pause_queue", "resume_queue",
                      "pause_tenant", "resume_tenant", "cancel_workflow_run", "rerun_workflow_run"},
-         "edit": {"create_calendar", "replace_calendar", "delete_calendar", "create_task", "update_task",
+         "edit": {"put_alert_template", "delete_alert_template",
+                  "create_calendar", "replace_calendar", "delete_calendar", "create_task", "update_task",
                   "create_schedule", "update_schedule", "delete_schedule", "smooth_schedules", "set_objective",
                   "create_workflow",
                   "replace_workflow",

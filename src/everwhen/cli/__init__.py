@@ -12,6 +12,7 @@ import click
 from everwhen import __version__, failpoints
 
 COMMANDS: Final = {
+    "alert": "everwhen.cli.alert:alert",
     "calendar": "everwhen.cli.calendar:calendar",
     "db": "everwhen.cli.server:db",
     "dead": "everwhen.cli.dead:dead",

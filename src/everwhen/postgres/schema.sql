@@ -59,6 +59,20 @@ CREATE TABLE everwhen.admitted (
 
 ALTER TABLE ONLY everwhen.admitted FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE everwhen.alert_templates (
+    tenant_id uuid NOT NULL,
+    kind text NOT NULL,
+    part text NOT NULL,
+    source text NOT NULL,
+    updated_by text NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    CONSTRAINT alert_templates_kind_check CHECK (((length(kind) >= 1) AND (length(kind) <= 60))),
+    CONSTRAINT alert_templates_part_check CHECK ((part = ANY (ARRAY['subject'::text, 'text'::text, 'html'::text, 'slack'::text]))),
+    CONSTRAINT alert_templates_source_check CHECK (((octet_length(source) >= 1) AND (octet_length(source) <= 16384)))
+);
+
+ALTER TABLE ONLY everwhen.alert_templates FORCE ROW LEVEL SECURITY;
+
 CREATE SEQUENCE everwhen.arrears_ids
     START WITH 1
     INCREMENT BY 1
@@ -733,6 +747,9 @@ ALTER TABLE ONLY everwhen.workflows FORCE ROW LEVEL SECURITY;
 ALTER TABLE ONLY everwhen.admitted
     ADD CONSTRAINT admitted_pkey PRIMARY KEY (tenant_id, schedule_uid, run_id);
 
+ALTER TABLE ONLY everwhen.alert_templates
+    ADD CONSTRAINT alert_templates_pkey PRIMARY KEY (tenant_id, kind, part);
+
 ALTER TABLE ONLY everwhen.arrears
     ADD CONSTRAINT arrears_pkey PRIMARY KEY (tenant_id, schedule_uid, arrears_id);
 
@@ -931,6 +948,9 @@ CREATE INDEX workflow_runs_look ON everwhen.workflow_runs USING btree (look_at) 
 
 CREATE INDEX workflow_runs_past ON everwhen.workflow_runs USING btree (tenant_id, workflow, ended_at) WHERE (ended_at IS NOT NULL);
 
+ALTER TABLE ONLY everwhen.alert_templates
+    ADD CONSTRAINT alert_templates_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
 ALTER TABLE ONLY everwhen.arrears
     ADD CONSTRAINT arrears_tenant_id_schedule_uid_revision_fkey FOREIGN KEY (tenant_id, schedule_uid, revision) REFERENCES everwhen.schedule_revisions(tenant_id, uid, revision);
 
@@ -1020,7 +1040,11 @@ ALTER TABLE ONLY everwhen.workflows
 
 ALTER TABLE everwhen.admitted ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE everwhen.alert_templates ENABLE ROW LEVEL SECURITY;
+
 CREATE POLICY all_tenants ON everwhen.admitted TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.alert_templates TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.arrears TO everwhen_system USING (true) WITH CHECK (true);
 
@@ -1139,6 +1163,8 @@ ALTER TABLE everwhen.operations ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_row ON everwhen.tenants FOR SELECT TO everwhen_tenant USING ((id = everwhen.current_tenant()));
 
 CREATE POLICY own_rows ON everwhen.admitted TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+
+CREATE POLICY own_rows ON everwhen.alert_templates TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
 
 CREATE POLICY own_rows ON everwhen.arrears TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
 
@@ -1272,6 +1298,9 @@ GRANT ALL ON FUNCTION everwhen.new_lease_token() TO everwhen_system;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.admitted TO everwhen_tenant;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.admitted TO everwhen_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.alert_templates TO everwhen_tenant;
+GRANT SELECT ON TABLE everwhen.alert_templates TO everwhen_system;
 
 GRANT USAGE ON SEQUENCE everwhen.arrears_ids TO everwhen_tenant;
 GRANT USAGE ON SEQUENCE everwhen.arrears_ids TO everwhen_system;

@@ -1,7 +1,5 @@
 """Says whether a template of a tenant can be used, before it is stored; and shows what it makes."""
 
-from typing import Final
-
 from everwhen.alerts.message import Rendered
 from everwhen.alerts.texts.dialects import built_in
 from everwhen.alerts.texts.facts import facts_of
@@ -11,8 +9,6 @@ from everwhen.alerts.texts.rendering import render, written
 from everwhen.alerts.texts.samples import sample, samples_of
 from everwhen.alerts.texts.styles import with_styles
 from everwhen.errors import InvalidInput
-
-INVALID: Final = "alert_template.invalid"
 
 
 def check_override(kind: str, part: Part, source: str, *, pointer: str = "/source") -> None:
@@ -27,7 +23,9 @@ def check_override(kind: str, part: Part, source: str, *, pointer: str = "/sourc
             facts = facts_of(message)
             written(part, source, with_styles(facts) if part is Part.HTML else facts, digest=kind == DIGEST)
     except TemplateProblem as problem:
-        raise InvalidInput.at(pointer, f"The template cannot be used: {problem}.", code=INVALID) from problem
+        raise InvalidInput.at(
+            pointer, f"The template cannot be used: {problem}.", code="alert_template.invalid"
+        ) from problem
 
 
 def preview(kind: str, overrides: Overrides) -> Rendered:

@@ -1,0 +1,74 @@
+"""What can be done with a tenant's templates, and how a message of a tenant is written with them."""
+
+import asyncio
+from collections.abc import Mapping
+from uuid import UUID
+
+from everwhen.alerts.message import Message, Rendered
+from everwhen.alerts.texts import store
+from everwhen.alerts.texts.checking import check_override, preview, source_of
+from everwhen.alerts.texts.facts import is_digest
+from everwhen.alerts.texts.model import TemplateItem, TemplateRow
+from everwhen.alerts.texts.parts import ANY, DIGEST, Overrides, Part, parse_kind
+from everwhen.alerts.texts.rendering import render
+from everwhen.errors import NotFound
+from everwhen.postgres.pool import Connection, Database
+
+
+async def put_template(  # which, what, by whom
+    db: Database, *, tenant_id: UUID, kind: str, part: Part, source: str, updated_by: str
+) -> TemplateRow:
+    """Write a template; raise InvalidInput, with the line, for one that could not be used."""
+    await asyncio.to_thread(check_override, kind, part, source)
+    async with db.tenant(tenant_id) as conn:
+        return await store.put_template(
+            conn, tenant_id=tenant_id, kind=kind, part=part, source=source, updated_by=updated_by, now=conn.now
+        )
+
+
+async def get_template(db: Database, *, tenant_id: UUID, kind: str, part: Part) -> TemplateRow | str:
+    """Read a tenant's template, or the source of the built-in one where it has none."""
+    parse_kind(kind)
+    async with db.tenant(tenant_id) as conn:
+        row = await store.get_template(conn, tenant_id=tenant_id, kind=kind, part=part)
+    return row or source_of(kind, part)
+
+
+async def list_templates(db: Database, *, tenant_id: UUID) -> list[TemplateItem]:
+    """Return every template of the tenant, by kind and part."""
+    async with db.tenant(tenant_id) as conn:
+        return await store.list_templates(conn, tenant_id=tenant_id)
+
+
+async def delete_template(db: Database, *, tenant_id: UUID, kind: str, part: Part) -> None:
+    """Go back to the built-in text; raise NotFound without a template."""
+    parse_kind(kind)
+    async with db.tenant(tenant_id) as conn:
+        deleted = await store.delete_template(conn, tenant_id=tenant_id, kind=kind, part=part)
+    if not deleted:
+        raise NotFound("The tenant has no template of its own for this.", code="alert_template.unknown")
+
+
+async def preview_template(db: Database, *, tenant_id: UUID, kind: str, sources: Mapping[Part, str]) -> Rendered:
+    """Write the sample of a kind with these templates, and the tenant's own for the other parts; store nothing."""
+    parse_kind(kind)
+    for part, source in sources.items():
+        await asyncio.to_thread(check_override, kind, part, source, pointer=f"/templates/{part}")
+    async with db.tenant(tenant_id) as conn:
+        stored = await overrides_for(conn, tenant_id=tenant_id, kind=kind)
+    tried = {(kind, part): source for part, source in sources.items()}
+    return preview(kind, Overrides({**stored.sources, **tried}))
+
+
+async def render_for(db: Database, tenant_id: UUID, message: Message) -> Rendered:
+    """Write a message with the templates of its tenant."""
+    kind = DIGEST if is_digest(message) else message.shown[0].kind.value
+    async with db.tenant(tenant_id) as conn:
+        overrides = await overrides_for(conn, tenant_id=tenant_id, kind=kind)
+    return render(message, overrides=overrides)
+
+
+async def overrides_for(conn: Connection, *, tenant_id: UUID, kind: str) -> Overrides:
+    """Read what a message of this kind is written with."""
+    rows = await store.find_templates(conn, tenant_id=tenant_id, kinds=[kind, ANY])
+    return Overrides({(row.kind, Part(row.part)): row.source for row in rows})
