@@ -345,7 +345,7 @@ def rows_of(server, name: str) -> dict[str, list]:
         query = (
             "select t::text from {} t where tenant_id = (select id from everwhen.tenants where name = %s) order by 1"
         )
-        return {table: conn.execute(query.format(table), (CANARY,)).fetchall() for table in tables}
+        return {table: conn.execute(query.format(table).encode(), (CANARY,)).fetchall() for table in tables}
 
 
 def without_row_security(server, name: str) -> None:
@@ -355,7 +355,7 @@ def without_row_security(server, name: str) -> None:
             " where relnamespace = 'everwhen'::regnamespace and relkind in ('r', 'p') and relrowsecurity"
         ).fetchall()
         for (table,) in tables:
-            conn.execute(f"alter table {table} disable row level security, no force row level security")
+            conn.execute(f"alter table {table} disable row level security, no force row level security".encode())
 
 
 def without_where(monkeypatch, stores=STORES) -> None:

@@ -29,13 +29,18 @@ def test_every_value_is_told():
     single = dialect_of(Part.HTML, digest=False).shape
     digest = dialect_of(Part.HTML, digest=True).shape
     counts = digest["counts"]
+    occasion = single["occasion"]
+    style = single["style"]
     assert isinstance(counts, ListOf)
+    assert isinstance(counts.item, dict)
+    assert isinstance(occasion, dict)
+    assert isinstance(style, dict)
 
     assert table("everywhere") == (set(single) | set(digest)) - STYLED
     assert set(single) - set(digest) == {"occasion"}
-    assert table("of an occasion") == set(single["occasion"]) - STYLED
+    assert table("of an occasion") == set(occasion) - STYLED
     assert table("of a count") == set(counts.item) - STYLED
-    assert table("value") == {f"style.{name}" for name in single["style"]} | {"pill", "ink"}
+    assert table("value") == {f"style.{name}" for name in style} | {"pill", "ink"}
 
 
 def test_every_filter_and_element_is_told():
