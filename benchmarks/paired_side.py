@@ -1,0 +1,32 @@
+"""One side of a paired run: a cluster of one checkout, which measures what it is told to, one line of JSON each.
+
+Started by `paired.py` with the checkout's own Python and in its folder, so `benchmarks` and `everwhen` are the
+checkout's. Only what has always been there is used of them. Each line of input names a function of `benchmarks.cycle`
+or `benchmarks.lag`, and its arguments.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+sys.path[0] = str(Path.cwd())
+
+from benchmarks import cycle, lag  # noqa: E402  # of the checkout in whose folder we were started
+from benchmarks.cluster import exit_on_sigterm, running_cluster  # noqa: E402  # as above
+
+MEASURES = {"sdk": cycle.measure_sdk, "batches": cycle.measure_batches, "lag": lag.measure}
+
+
+def main() -> None:
+    """Measure until the input ends."""
+    exit_on_sigterm()
+    answers, sys.stdout = sys.stdout, sys.stderr
+    with running_cluster() as cluster:
+        for line in sys.stdin:
+            what, arguments = json.loads(line)
+            answers.write(json.dumps(MEASURES[what](cluster, **arguments), default=str) + "\n")
+            answers.flush()
+
+
+if __name__ == "__main__":
+    main()
