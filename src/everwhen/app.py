@@ -43,7 +43,7 @@ from everwhen.errors import ConfigurationError
 from everwhen.explaining import api as explaining_api
 from everwhen.explaining.observer import Observer
 from everwhen.explaining.sightings import Sightings
-from everwhen.http.app import create_app
+from everwhen.http.app import create_app, resolve_routes
 from everwhen.http.auth import Authenticator
 from everwhen.http.plane import ControlPlane
 from everwhen.operations import api as operations_api
@@ -169,7 +169,7 @@ def make_app(services: Services) -> FastAPI:
             body_bytes=BODY_FACTOR * settings.body_bytes_max,
         ),
     )
-    return create_app(plane, routers=[feature.router for feature in FEATURES], extra_routes=worker.routes())
+    return create_app(plane, routers=[feature.router for feature in FEATURES], first_routes=worker.routes())
 
 
 def make_role(name: RoleName, services: Services) -> Role:  # noqa: PLR0911  # one for each role
@@ -258,7 +258,9 @@ async def serve(
 
 
 def _start_api(services: Services, tasks: asyncio.TaskGroup, end: asyncio.Event, listening: socket.socket) -> None:
-    _start_server(make_app(services), tasks, end, listening, before_end=services.lines.close)
+    app = make_app(services)
+    resolve_routes(app)
+    _start_server(app, tasks, end, listening, before_end=services.lines.close)
 
 
 def _start_metrics(services: Services, tasks: asyncio.TaskGroup, end: asyncio.Event, listening: socket.socket) -> None:

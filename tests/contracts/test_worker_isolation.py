@@ -34,7 +34,7 @@ def app(server, work_database, database):
         dispatch=dispatch, lines=Lines(dispatch, Wakeups(server.app(work_database))), tokens=TOKENS, limits=limits
     )
     plane = ControlPlane(database=database, authenticator=Authenticator(SECRET), find_tenant=find_tenant)
-    return create_app(plane, routers=[], extra_routes=worker.routes())
+    return create_app(plane, routers=[], first_routes=worker.routes())
 
 
 @pytest.fixture

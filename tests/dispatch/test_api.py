@@ -49,7 +49,7 @@ def app_on(database, conninfo):
         limits=WorkerLimits(lease_seconds=300.0, wait_seconds=0.0, body_bytes=BODY_BYTES),
     )
     plane = ControlPlane(database=database, authenticator=Authenticator(SECRET), find_tenant=find_tenant)
-    return create_app(plane, routers=[], extra_routes=worker.routes())
+    return create_app(plane, routers=[], first_routes=worker.routes())
 
 
 @pytest.fixture

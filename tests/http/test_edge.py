@@ -55,7 +55,7 @@ def app_without_database(*, body_bytes_max: int = 8192):
         find_tenant=None,
         body_bytes_max=body_bytes_max,
     )
-    return create_app(plane, routers=[router], extra_routes=[Route("/v1/worker/plain", plain, methods=["POST"])])
+    return create_app(plane, routers=[router], first_routes=[Route("/v1/worker/plain", plain, methods=["POST"])])
 
 
 @pytest.fixture
