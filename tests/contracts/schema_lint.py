@@ -11,6 +11,11 @@ LINTS = {
         join pg_attribute a on a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped
         where c.relnamespace = 'everwhen'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
           and not exists (select from pg_policy p where p.polrelid = c.oid)""",
+    "a policy that asks for the tenant once for each row": """
+        select polrelid::regclass::text from pg_policy p
+        join pg_class c on c.oid = p.polrelid and c.relnamespace = 'everwhen'::regnamespace
+        cross join lateral (values (pg_get_expr(polqual, polrelid)), (pg_get_expr(polwithcheck, polrelid))) x (text)
+        where polname = 'own_rows' and x.text !~* 'select everwhen.current_tenant'""",
     "a login role that is too strong": r"""
         select rolname from pg_roles where rolname like 'everwhen\_%' and rolcanlogin
           and (rolsuper or rolbypassrls or rolcreaterole or rolcreatedb or rolreplication)""",
@@ -65,6 +70,10 @@ SEEDS = {
         "everwhen.seeded",
     ),
     "a tenant table without any policy": (_SECURED, "everwhen.seeded"),
+    "a policy that asks for the tenant once for each row": (
+        f"{_SECURED} create policy own_rows on everwhen.seeded using (tenant_id = everwhen.current_tenant())",
+        "everwhen.seeded",
+    ),
     "a login role that is too strong": ("create role everwhen_seeded login bypassrls", "everwhen_seeded"),
     "a group role that is too strong": ("alter role everwhen_system bypassrls", "everwhen_system"),
     "a login or group role that owns something": (

@@ -1162,83 +1162,83 @@ ALTER TABLE everwhen.operations ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY own_row ON everwhen.tenants FOR SELECT TO everwhen_tenant USING ((id = everwhen.current_tenant()));
 
-CREATE POLICY own_rows ON everwhen.admitted TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.admitted TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.alert_templates TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.alert_templates TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.arrears TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.arrears TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.attempts TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.attempts TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.calendar_changes TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.calendar_changes TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.calendar_users TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.calendar_users TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.calendar_versions TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.calendar_versions TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.calendars TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.calendars TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.dead_letters TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.dead_letters TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.events TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.events TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.finding_events TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.finding_events TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.findings TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.findings TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.gates TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.gates TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.held TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.held TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.idempotency_keys TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.idempotency_keys TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.lanes TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.lanes TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.leases TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.leases TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.line_states TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.line_states TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.measured TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.measured TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.operation_items TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.operation_items TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.operations TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.operations TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.pause_changes TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.pause_changes TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.pauses TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.pauses TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.punctuality TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.punctuality TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.run_ends TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.run_ends TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.runs TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.runs TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.schedule_revisions TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.schedule_revisions TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.schedules TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.schedules TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.sightings TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.sightings TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.spans TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.spans TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.streaks TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.streaks TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.tasks TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.tasks TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.waiting TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.waiting TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.watermarks TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.watermarks TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.workflow_keys TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.workflow_keys TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.workflow_nodes TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.workflow_nodes TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.workflow_runs TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.workflow_runs TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.workflow_versions TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.workflow_versions TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.workflows TO everwhen_tenant USING ((tenant_id = everwhen.current_tenant())) WITH CHECK ((tenant_id = everwhen.current_tenant()));
+CREATE POLICY own_rows ON everwhen.workflows TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 ALTER TABLE everwhen.pause_changes ENABLE ROW LEVEL SECURITY;
 
