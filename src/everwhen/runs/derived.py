@@ -3,6 +3,9 @@
 One place makes them, in the caller's transaction, so that whatever has to happen when a run is lined up happens here:
 its partition, its place in the line, its event, and the wake-up of who waits at its queue. Their ids are pure functions
 of what they are made from and of what makes them: made again after a crash, they are there already.
+
+The schedules are shared before their runs are written: a schedule that is given a gate meanwhile adopts the runs, or
+the runs find the gate, whoever comes first.
 """
 
 import json
@@ -89,10 +92,12 @@ async def make_redriven(
     The caller has taken the dead letters. `input_text` replaces the input of the dead run.
     """
     await ensure_partitions(conn, {instant_of(run_id) for _, run_id in pairs})
+    origins = [origin for origin, _ in pairs]
+    await store.share_schedules_of(conn, tenant_id=making.tenant_id, run_ids=origins)
     made = await store.insert_redriven(
         conn,
         tenant_id=making.tenant_id,
-        origin_run_ids=[origin for origin, _ in pairs],
+        origin_run_ids=origins,
         run_ids=[run_id for _, run_id in pairs],
         priority=priority,
         input=input_text,
@@ -116,6 +121,7 @@ async def make_backfilled(
     """Make runs of a schedule for past instants; return the ids of those that are new."""
     assert making.operation_id is not None
     await ensure_partitions(conn, {instant_of(each.run_id) for each in instants})
+    await store.share_schedules(conn, tenant_id=making.tenant_id, schedule_uids=[filling.schedule_uid])
     made = await store.insert_backfilled(
         conn,
         tenant_id=making.tenant_id,

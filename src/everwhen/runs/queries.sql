@@ -287,6 +287,24 @@ with intended as (
 )
 select run_id, queue from planned;
 
+-- name: share_schedules
+-- Before runs of these schedules are written: a change of a schedule, which may give it a gate, waits until they are, and
+-- adopts them then; and if the change came first, the next statement finds the gate. In the order of the key.
+select s.uid
+from everwhen.schedules s
+where s.tenant_id = %(tenant_id)s and s.uid = any(%(schedule_uids)s::uuid[])
+order by s.uid
+for share of s;
+
+-- name: share_schedules_of
+-- The same for those whose runs these are.
+select s.uid
+from everwhen.schedules s
+where s.tenant_id = %(tenant_id)s and s.uid = any(array(
+  select r.schedule_uid from everwhen.runs r where r.tenant_id = %(tenant_id)s and r.run_id = any(%(run_ids)s::uuid[])))
+order by s.uid
+for share of s;
+
 -- name: insert_backfilled
 -- Runs of a schedule for instants that have passed, under its present revision; due now. An id that is there already was
 -- made by the same backfill before, and is left as it is.

@@ -257,6 +257,17 @@ async def insert_redriven(
     return await fetch_all(conn, _SQL["insert_redriven"], params, LinedUp)
 
 
+async def share_schedules(conn: Conn, *, tenant_id: UUID, schedule_uids: Sequence[UUID]) -> list[UUID]:
+    """Keep these schedules as they are until this transaction ends."""
+    params = {"tenant_id": tenant_id, "schedule_uids": list(schedule_uids)}
+    return await fetch_all(conn, _SQL["share_schedules"], params, UUID)
+
+
+async def share_schedules_of(conn: Conn, *, tenant_id: UUID, run_ids: Sequence[UUID]) -> list[UUID]:
+    """Keep the schedules of these runs as they are until this transaction ends."""
+    return await fetch_all(conn, _SQL["share_schedules_of"], {"tenant_id": tenant_id, "run_ids": list(run_ids)}, UUID)
+
+
 async def insert_backfilled(
     conn: Conn,
     *,
