@@ -81,22 +81,24 @@ async def _claim(conn: Conn, batch: int) -> list[tuple[Any, ...]]:
 
 async def _close(conn: Conn, claimed: list[tuple[Any, ...]]) -> None:
     now, size = await begin(conn), len(claimed)
+    claimed.sort(key=lambda row: row[1].int)
     parameters = {
-        "tenant_ids": [row[0] for row in claimed],
+        "tenant_ids": [TENANT],
         "run_ids": [row[1] for row in claimed],
         "tokens": [row[2] for row in claimed],
-        "states": ["succeeded"] * size,
-        "kinds": ["succeeded"] * size,
-        "reasons": [None] * size,
-        "outcomes": ["succeeded"] * size,
-        "available_ats": [None] * size,
-        "failures": [0] * size,
-        "errors": [None] * size,
-        "results": [None] * size,
+        "verdicts": [1] * size,
+        "states": ["succeeded"],
+        "kinds": ["succeeded"],
+        "reasons": [None],
+        "outcomes": ["succeeded"],
+        "available_ats": None,
+        "failures": None,
+        "errors": None,
+        "results": None,
         "started_ats": [now] * size,
-        "expires_ats": [None] * size,
-        "fingerprints": [None] * size,
-        "details": [None] * size,
+        "expires_ats": None,
+        "fingerprints": None,
+        "details": None,
         "now": now,
     }
     await conn.execute(DISPATCH["close_attempts"], parameters)

@@ -154,18 +154,20 @@ def renew(conn: psycopg.AsyncConnection[Any], leases: list[Lease]) -> Awaitable[
 
 
 def close(conn: psycopg.AsyncConnection[Any], leases: list[Lease]) -> Awaitable[Any]:
+    leases = sorted(leases, key=lambda lease: lease.run_id)
     none = [None for _ in leases]
     return dispatch.close_attempts(
         conn,
-        tenant_ids=[lease.tenant_id for lease in leases],
+        tenant_ids=[TENANT],
         run_ids=[lease.run_id for lease in leases],
         tokens=[lease.lease_token for lease in leases],
-        states=["succeeded" for _ in leases],
-        kinds=["succeeded" for _ in leases],
-        reasons=none,
-        outcomes=["succeeded" for _ in leases],
+        verdicts=[1 for _ in leases],
+        states=["succeeded"],
+        kinds=["succeeded"],
+        reasons=[None],
+        outcomes=["succeeded"],
         available_ats=none,
-        failures=[0 for _ in leases],
+        failures=none,
         errors=none,
         results=none,
         started_ats=none,
@@ -197,7 +199,7 @@ async def test_dispatch_touches_few_pages_whatever_the_statistics_say(tenant: Wa
     run_as_superuser(DEFINE)
     for leases in (await claim(conn), []):  # plans are made now, with nothing in any table
         await renew(conn, leases)
-        await dispatch.lock_leases(conn, **keys(leases), allowed=None)
+        await dispatch.lock_leases(conn, **keys(leases), judged=keys(leases)["run_ids"], allowed=None)
         await close(conn, leases)
         await refuse(conn, leases)
         await dispatch.find_states(conn, **keys(leases), allowed=None)
@@ -213,7 +215,10 @@ async def test_dispatch_touches_few_pages_whatever_the_statistics_say(tenant: Wa
     batch = held[700 : 700 + BATCH]
     costs = {"claim_runs": await tenant.pages(lambda: claim(conn))}
     costs["renew_leases"] = await tenant.pages(lambda: renew(conn, batch))
-    costs["lock_leases"] = await tenant.pages(lambda: dispatch.lock_leases(conn, **keys(batch), allowed=None))
+    judged = keys(batch)["run_ids"]
+    costs["lock_leases"] = await tenant.pages(
+        lambda: dispatch.lock_leases(conn, **keys(batch), judged=judged, allowed=None)
+    )
     costs["close_attempts"] = await tenant.pages(lambda: close(conn, batch))
     costs["find_states"] = await tenant.pages(lambda: dispatch.find_states(conn, **keys(batch), allowed=None))
     costs["record_refusals"] = await tenant.pages(lambda: refuse(conn, batch))

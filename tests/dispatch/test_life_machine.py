@@ -91,7 +91,7 @@ def test_the_store_lives_as_the_model_does(server, machine_database, steps_back)
 
 def _without_failures(real: Callable[..., Any]) -> Callable[..., Any]:
     async def broken(conn, **params):
-        return await real(conn, **{**params, "failures": [0 for _ in params["failures"]]})
+        return await real(conn, **{**params, "failures": [0 for _ in params["run_ids"]]})
 
     return broken
 

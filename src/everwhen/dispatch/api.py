@@ -111,7 +111,7 @@ class WorkerApi:
         _check_batch(len(done.reports), "/reports")
         _check_name(done.worker, "/worker")
         for index, report in enumerate(done.reports):
-            _check_report(report, principal, f"/reports/{index}")
+            _check_report(report, principal, index)
         reports = [self._opened(report) for report in done.reports]
         results = await self.dispatch.complete(principal.tenant_id, done.worker, reports, queues=principal.queues)
         return CompleteResponse(results=results)
@@ -184,20 +184,20 @@ def _check_name(name: str, pointer: str) -> None:
         raise InvalidInput.at(pointer, f"a name has between 1 and {MOST_NAME} printable characters")
 
 
-def _check_report(report: Report, principal: Principal, pointer: str) -> None:
+def _check_report(report: Report, principal: Principal, index: int) -> None:
     if not _is_mine(report.tenant_id, principal):
-        raise InvalidInput.at(f"{pointer}/tenant_id", "the token is not for this tenant")
+        raise InvalidInput.at(f"/reports/{index}/tenant_id", "the token is not for this tenant")
     if len(bytes(report.result)) > MOST_PAYLOAD_BYTES:
         detail = f"a result has at most {MOST_PAYLOAD_BYTES} bytes; write what is larger elsewhere, and return where"
-        raise InvalidInput.at(f"{pointer}/result", detail)
+        raise InvalidInput.at(f"/reports/{index}/result", detail)
     error = report.error
     if error and _length(error) > MOST_ERROR_CHARACTERS:
-        raise InvalidInput.at(f"{pointer}/error", f"an error has at most {MOST_ERROR_CHARACTERS} characters")
+        raise InvalidInput.at(f"/reports/{index}/error", f"an error has at most {MOST_ERROR_CHARACTERS} characters")
     if error and len(error.bases) > MOST_BASES:
-        raise InvalidInput.at(f"{pointer}/error/bases", f"an error names at most {MOST_BASES} base classes")
+        raise InvalidInput.at(f"/reports/{index}/error/bases", f"an error names at most {MOST_BASES} base classes")
     after = report.retry_after_seconds
     if after is not None and not 0.0 <= after <= 604_800.0:
-        raise InvalidInput.at(f"{pointer}/retry_after_seconds", "must lie between 0 and 604800")
+        raise InvalidInput.at(f"/reports/{index}/retry_after_seconds", "must lie between 0 and 604800")
 
 
 def _length(error: RunError) -> int:

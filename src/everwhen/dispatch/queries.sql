@@ -7,16 +7,15 @@
 -- The lines of one tenant that have a limit, or that a pause has shut, of the queue or of the whole tenant. Whoever holds
 -- the row counts and takes: no other claim comes between, so the limit is exact. In the order of the key, so that two
 -- claims never wait for each other. A pause is looked for in a table that is nearly always empty.
-select l.tenant_id, l.queue, l.weight, l.virtual_time, l.max_in_flight, exists (
-         select from everwhen.pauses p
-         where p.tenant_id = l.tenant_id and p.queue = any(array[l.queue, ''])
-           and (p.paused_until is null or p.paused_until > %(now)s)) as is_paused
+select l.tenant_id, l.queue, l.weight, l.virtual_time, l.max_in_flight, p.is_paused
 from everwhen.lanes l
-where l.tenant_id = %(tenant_id)s and l.queue = any(%(queues)s::text[])
-  and (l.max_in_flight is not null or exists (
-       select from everwhen.pauses p
-       where p.tenant_id = l.tenant_id and p.queue = any(array[l.queue, ''])
-         and (p.paused_until is null or p.paused_until > %(now)s)))
+cross join lateral (
+  select exists (
+    select from everwhen.pauses p
+    where p.tenant_id = l.tenant_id and p.queue = any(array[l.queue, ''])
+      and (p.paused_until is null or p.paused_until > %(now)s)) as is_paused
+  offset 0) p
+where l.tenant_id = %(tenant_id)s and l.queue = any(%(queues)s::text[]) and (l.max_in_flight is not null or p.is_paused)
 order by l.queue
 for no key update of l;
 
@@ -56,8 +55,8 @@ cross join lateral (
 
 -- name: claim_runs
 -- Take due runs from the given lanes, by priority, then by due time. One probe of the line's key for each priority walks
--- straight to the due rows, past those planned ahead. Rows are deleted by their place (ctid), and runs are looked up
--- behind OFFSET 0: whatever the statistics say, no plan of this statement scans a table.
+-- straight to the due rows, past those planned ahead. Rows are deleted by their place (ctid), and tasks and runs are looked
+-- up behind OFFSET 0, once each: whatever the statistics say, no plan of this statement scans a table.
 with candidate as materialized (
   select w.place
   from unnest(%(tenant_ids)s::uuid[], %(queues)s::text[], %(quotas)s::int[]) as lane (tenant_id, queue, quota)
@@ -80,18 +79,18 @@ with candidate as materialized (
   using candidate c
   where w.ctid = c.place
   returning w.*
-), leased as (
-  insert into everwhen.leases
-    (tenant_id, run_id, queue, task, worker, attempt, failures, priority, expires_at, lease_token, lease_until,
-     claimed_at, deadline_at, heartbeat_seconds, is_followed, policy)
-  select w.tenant_id, w.run_id, w.queue, w.task, %(worker)s, w.attempts + 1, w.failures, w.priority, w.expires_at,
-         everwhen.new_lease_token(),
+), given as materialized (
+  select w.tenant_id, w.run_id, w.queue, w.task, w.attempts + 1 as attempt, w.failures, w.priority, w.expires_at,
+         everwhen.new_lease_token() as lease_token,
          least(%(now)s + make_interval(secs => least(%(lease_seconds)s::float8, t.heartbeat_timeout_seconds)),
-               t.deadline_at + make_interval(secs => %(deadline_grace_seconds)s)),
-         %(now)s, t.deadline_at, t.heartbeat_timeout_seconds, w.is_followed, w.policy
+               t.deadline_at + make_interval(secs => %(deadline_grace_seconds)s)) as lease_until,
+         t.deadline_at, t.heartbeat_timeout_seconds, t.total_deadline_seconds, w.is_followed, w.policy,
+         -- A policy that cannot be read allows one attempt (see reports.py), and must not keep its line from moving.
+         case when t.most_attempts ~ '^[1-9][0-9]{0,3}$' then t.most_attempts::int else 1 end as max_attempts
   from taken w
   cross join lateral (
-    select t.heartbeat_timeout_seconds,
+    select t.heartbeat_timeout_seconds, t.total_deadline_seconds,
+           coalesce(w.policy #>> '{retry,max_attempts}', t.retry ->> 'max_attempts') as most_attempts,
            least(%(now)s + make_interval(secs => coalesce((w.policy ->> 'timeout_seconds')::float8, t.timeout_seconds)),
                  case when t.total_deadline_seconds is not null then -- only then is the run looked at; a missed one counts anew
                    (select greatest(r.due_at, r.planned_at) from everwhen.runs r where r.tenant_id = w.tenant_id and r.run_id = w.run_id)
@@ -99,29 +98,27 @@ with candidate as materialized (
     from everwhen.tasks t
     where t.tenant_id = w.tenant_id and t.name = w.task
     offset 0) t
-  returning *
+), leased as (
+  insert into everwhen.leases
+    (tenant_id, run_id, queue, task, worker, attempt, failures, priority, expires_at, lease_token, lease_until,
+     claimed_at, deadline_at, heartbeat_seconds, is_followed, policy)
+  select tenant_id, run_id, queue, task, %(worker)s, attempt, failures, priority, expires_at, lease_token, lease_until,
+         %(now)s, deadline_at, heartbeat_timeout_seconds, is_followed, policy
+  from given
 ), logged as (
   insert into everwhen.events (tenant_id, run_id, at, kind, attempt)
-  select tenant_id, run_id, claimed_at, 'claimed', attempt from leased
+  select tenant_id, run_id, %(now)s, 'claimed', attempt from given
 )
-select l.tenant_id, l.run_id, l.task, l.queue, l.priority, l.attempt, l.lease_token, l.lease_until, l.claimed_at,
-       l.deadline_at, r.nominal_at, r.due_at, r.input, r.stands_for, r.schedule, t.max_attempts,
-       greatest(r.due_at, r.planned_at) + make_interval(secs => t.total_deadline_seconds) as total_deadline_at
-from leased l
+select g.tenant_id, g.run_id, g.task, g.queue, g.priority, g.attempt, g.lease_token, g.lease_until,
+       %(now)s::timestamptz as claimed_at, g.deadline_at, r.nominal_at, r.due_at, r.input, r.stands_for, r.schedule,
+       g.max_attempts, greatest(r.due_at, r.planned_at) + make_interval(secs => g.total_deadline_seconds) as total_deadline_at
+from given g
 cross join lateral (
   select r.nominal_at, r.due_at, r.planned_at, r.input::text as input, r.stands_for::text as stands_for,
          (select s.name from everwhen.schedules s where s.tenant_id = r.tenant_id and s.uid = r.schedule_uid) as schedule
   from everwhen.runs r
-  where r.tenant_id = l.tenant_id and r.run_id = l.run_id
-  offset 0) r
-cross join lateral (
-  -- A policy that cannot be read allows one attempt (see reports.py), and must not keep its line from moving.
-  select case when t.most ~ '^[1-9][0-9]{0,3}$' then t.most::int else 1 end as max_attempts, t.total_deadline_seconds
-  from (
-    select coalesce(l.policy #>> '{retry,max_attempts}', t.retry ->> 'max_attempts') as most, t.total_deadline_seconds
-    from everwhen.tasks t
-    where t.tenant_id = l.tenant_id and t.name = l.task) t
-  offset 0) t;
+  where r.tenant_id = g.tenant_id and r.run_id = g.run_id
+  offset 0) r;
 
 -- name: charge_lanes
 update everwhen.lanes l
@@ -157,8 +154,8 @@ returning l.run_id, l.lease_token, l.lease_until, l.cancel_requested_at is not n
 
 -- name: lock_leases
 -- What the reports are about. The lock keeps a wish to cancel, a heartbeat and the reaper away until the decision is
--- written; in the order of the key, so that two batches never wait for each other. When the run was due is looked up
--- only where the task limits by it.
+-- written; in the order of the key, so that two batches never wait for each other. The task's policy is read only for
+-- those runs that are `judged` by it, and when the run was due only where the task limits by it.
 select l.tenant_id, l.run_id, l.lease_token, l.attempt, l.failures,
        l.cancel_requested_at is not null as cancel_requested, t.retry, t.total_deadline_seconds, t.due_at
 from everwhen.leases l
@@ -168,7 +165,7 @@ left join lateral (
          case when t.total_deadline_seconds is not null or jsonb_typeof(t.retry -> 'max_age_seconds') = 'number' then
            (select greatest(r.due_at, r.planned_at) from everwhen.runs r where r.tenant_id = l.tenant_id and r.run_id = l.run_id) end as due_at
   from everwhen.tasks t
-  where t.tenant_id = l.tenant_id and t.name = l.task
+  where t.tenant_id = l.tenant_id and t.name = l.task and l.run_id = any(%(judged)s::uuid[])
   offset 0) t on true
 where l.tenant_id = any(%(tenant_ids)s::uuid[]) and l.run_id = any(%(run_ids)s::uuid[])
   and (%(allowed)s::text[] is null or l.queue = any(%(allowed)s::text[]))
@@ -197,25 +194,27 @@ for no key update of l skip locked;
 
 -- name: close_attempts
 -- Close attempts and move their runs: the lease goes, the attempt becomes history, and the run ends or rests again. The
--- token is the guard; a run that is not returned was somebody else's by then, and nothing of it was touched. `i` is the
--- report's place in the arrays. A run that dies without an error of its own last attempt keeps the fingerprint of the
--- last one that there was.
+-- token is the guard; an attempt that is not returned was somebody else's by then, and nothing of it was touched. `i` is
+-- the attempt's place in the arrays: `run_ids` ascend, so width_bucket finds it by halves, where array_position would
+-- compare each with each. States, kinds, reasons and outcomes are few: `verdicts` says for each attempt which of them. An
+-- array in which nothing would stand is null. A run that dies without an error of its own last attempt keeps the
+-- fingerprint of the last one that there was.
 with gone as (
   delete from everwhen.leases l
   where l.tenant_id = any(%(tenant_ids)s::uuid[]) and l.run_id = any(%(run_ids)s::uuid[])
-    and l.lease_token = (%(tokens)s::bigint[])[array_position(%(run_ids)s::uuid[], l.run_id)]
-  returning l.*, array_position(%(run_ids)s::uuid[], l.run_id) as i
+    and l.lease_token = (%(tokens)s::bigint[])[width_bucket(l.run_id, %(run_ids)s::uuid[])]
+  returning l.*, width_bucket(l.run_id, %(run_ids)s::uuid[]) as i
 ), closed as materialized (
-  select g.*, (%(states)s::text[])[i] as state, (%(kinds)s::text[])[i] as kind, (%(reasons)s::text[])[i] as reason,
+  select g.*, (%(states)s::text[])[v] as state, (%(kinds)s::text[])[v] as kind, (%(reasons)s::text[])[v] as reason,
          (%(available_ats)s::timestamptz[])[i] as available_at
-  from gone g
+  from (select g.*, (%(verdicts)s::smallint[])[i] as v from gone g) g
 ), attempted as (
   insert into everwhen.attempts
     (tenant_id, run_id, attempt, lease_token, worker, claimed_at, started_at, finished_at, outcome, reason, error, result,
      fingerprint)
   select tenant_id, run_id, attempt, lease_token, worker, claimed_at,
          coalesce((%(started_ats)s::timestamptz[])[i], started_at), %(now)s,
-         (%(outcomes)s::text[])[i], reason, (%(errors)s::jsonb[])[i], (%(results)s::jsonb[])[i], (%(fingerprints)s::text[])[i]
+         (%(outcomes)s::text[])[v], reason, (%(errors)s::jsonb[])[i], (%(results)s::jsonb[])[i], (%(fingerprints)s::text[])[i]
   from closed
 ), ended as (
   insert into everwhen.run_ends (tenant_id, run_id, state, reason, attempts, finished_at, fingerprint)
@@ -238,8 +237,7 @@ with gone as (
   insert into everwhen.events (tenant_id, run_id, at, kind, attempt, reason, detail)
   select tenant_id, run_id, %(now)s, kind, attempt, reason, (%(details)s::jsonb[])[i] from closed
 )
-select tenant_id, run_id, case when is_followed and available_at is null then state end as followed_end, reason
-from closed;
+select lease_token, case when is_followed and available_at is null then state end as followed_end from closed;
 
 -- name: record_refusals
 -- A stale report changes nothing but is not forgotten: once for each lease that it names, so that repeating it writes

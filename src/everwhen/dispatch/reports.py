@@ -8,8 +8,8 @@ import functools
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, assert_never, cast
 from uuid import UUID
@@ -31,14 +31,15 @@ _NO_RETRY: Final = RetryPolicy(max_attempts=1)
 _READABLE_YEARS: Final = range(1970, 9999)
 _UNWELL: Final = frozenset({AttemptOutcome.FAILED, AttemptOutcome.TIMED_OUT, AttemptOutcome.LOST})
 
+_JUDGED: Final = frozenset({"failed", "released"})
+
 MOST_DEPTH: Final = 100
 """How deep a payload may be nested: PostgreSQL stores more, which nobody who asks for the run could read."""
 
 _SUSPECT: Final = re.compile(rb"[0-9]{300}|[0-9][eE][+-]?[0-9]{3}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Closing:
+class Closing(msgspec.Struct, frozen=True, kw_only=True):
     """An attempt to close: the decision, and what the worker left with it as JSON text.
 
     `has_started` is known of an attempt that ended without a word: whether its worker had said that it began.
@@ -130,40 +131,47 @@ def closing_of_expired(lease: ExpiredLease, *, transition: Transition) -> Closin
     )
 
 
-def columns(closings: Sequence[Closing]) -> dict[str, list[Any]]:
+def columns(closings: Sequence[Closing]) -> dict[str, Any]:
     """Turn rows into the arrays that `close_attempts` takes."""
-
-    def column(value: Callable[[Closing], Any]) -> list[Any]:
-        return [value(each) for each in closings]
-
+    ordered = sorted(closings, key=lambda closing: closing.run_id.int)
+    transitions = [closing.transition for closing in ordered]
+    words: dict[tuple[RunState, EventKind, Reason | None, AttemptOutcome | None], int] = {}
+    verdicts = [words.setdefault((t.to, t.event, t.reason, t.outcome), len(words) + 1) for t in transitions]
     return {
-        "tenant_ids": column(lambda c: c.tenant_id),
-        "run_ids": column(lambda c: c.run_id),
-        "tokens": column(lambda c: c.lease_token),
-        "states": column(lambda c: c.transition.to.value),
-        "kinds": column(lambda c: c.transition.event.value),
-        "reasons": column(lambda c: c.transition.reason and c.transition.reason.value),
-        "outcomes": column(lambda c: c.transition.outcome and c.transition.outcome.value),
-        "available_ats": column(lambda c: c.transition.available_at),
-        "failures": column(lambda c: c.transition.failures),
-        "errors": column(lambda c: c.error),
-        "results": column(lambda c: c.result),
-        "started_ats": column(lambda c: c.started_at),
-        "expires_ats": column(lambda c: c.transition.expires_at),
-        "fingerprints": column(lambda c: c.fingerprint),
-        "details": column(_event_detail),
+        "tenant_ids": {closing.tenant_id for closing in ordered},
+        "run_ids": [closing.run_id for closing in ordered],
+        "tokens": [closing.lease_token for closing in ordered],
+        "verdicts": verdicts,
+        "states": [state.value for state, _, _, _ in words],
+        "kinds": [kind.value for _, kind, _, _ in words],
+        "reasons": [reason and reason.value for _, _, reason, _ in words],
+        "outcomes": [outcome and outcome.value for _, _, _, outcome in words],
+        "available_ats": _unless_empty([t.available_at for t in transitions]),
+        "failures": _unless_empty([None if t.available_at is None else t.failures for t in transitions]),
+        "errors": _unless_empty([closing.error for closing in ordered]),
+        "results": _unless_empty([closing.result for closing in ordered]),
+        "started_ats": _unless_empty([closing.started_at for closing in ordered]),
+        "expires_ats": _unless_empty([t.expires_at for t in transitions]),
+        "fingerprints": _unless_empty([closing.fingerprint for closing in ordered]),
+        "details": _unless_empty([_event_detail(closing) for closing in ordered]),
     }
+
+
+def _unless_empty(values: list[Any]) -> list[Any] | None:
+    return None if values.count(None) == len(values) else values
 
 
 def payload_text(payload: msgspec.Raw) -> str | None:
     """Return a payload as JSON text, or None when there is none. Bytes that are no UTF-8 become replacement marks."""
-    text = bytes(payload).decode("utf-8", "replace")
-    return None if text == "null" else text
+    raw = bytes(payload)
+    return None if raw == b"null" else raw.decode("utf-8", "replace")
 
 
 def is_readable(payload: msgspec.Raw) -> bool:
     """Say whether whoever asks for the run can read this payload: no nesting and no number without end."""
     raw = bytes(payload)
+    if raw == b"null":
+        return True
     if raw.count(b"[") + raw.count(b"{") <= MOST_DEPTH and not _SUSPECT.search(raw):
         return True  # nearly always: a payload is parsed only when it looks odd
     try:
@@ -190,7 +198,9 @@ def _finite(text: str) -> float:
 
 def parse_token(text: str) -> int:
     """Read a lease token; -1, which no lease has, stands for what is none."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 and int(text) < 1 << 63 else -1
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        return -1
+    return number if (number := int(text)) < 1 << 63 else -1
 
 
 def _decide(
@@ -280,6 +290,11 @@ def _event(report: Report, *, token: int) -> lifecycle.Reported:
 
 def _error_json(error: RunError | None) -> str | None:
     return None if error is None else msgspec.json.encode(error).decode()
+
+
+def is_judged(report: Report) -> bool:
+    """Say whether the task's policy has a say in what this report does: one that does not end the run by itself."""
+    return report.outcome in _JUDGED
 
 
 def keys(reports: Iterable[Report]) -> tuple[list[UUID], list[UUID]]:

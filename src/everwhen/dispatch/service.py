@@ -171,29 +171,36 @@ class Dispatch:
     ) -> list[ReportResult]:
         async with self._transaction(reporter.tenant_id) as conn:
             now = now or conn.now
-            tenant_ids, run_ids = reports.keys(batch)
-            held = await store.lock_leases(conn, tenant_ids=tenant_ids, run_ids=run_ids, allowed=reporter.queues)
+            held = await store.lock_leases(
+                conn,
+                tenant_ids={report.tenant_id for report in batch},
+                run_ids=[report.run_id for report in batch],
+                judged=[report.run_id for report in batch if reports.is_judged(report)],
+                allowed=reporter.queues,
+            )
             decided = self._decide(batch, held, now=now)
             closings = [c for c in decided if isinstance(c, Closing)]
             closed = await close(conn, closings, now=now, on_ended=self._on_ended)
-            refused = {i: _refusal(c) for i, c in enumerate(decided) if not _was_closed(c, closed)}
+            tokens = {closing.lease_token for closing in closed}
+            refused = {i: _refusal(c) for i, c in enumerate(decided) if not _was_closed(c, tokens)}
             states = await _refuse(conn, reporter, [(batch[i], reason) for i, reason in refused.items()], now=now)
             failpoints.hit("complete.before_commit")
         failpoints.hit("complete.after_commit")
-        count_closed(closing for closing in closings if _was_closed(closing, closed))
+        count_closed(closed)
         metrics.REFUSED.inc(len(refused))
         return [_answer(report, decided[i], refused.get(i), states) for i, report in enumerate(batch)]
 
     def _decide(self, batch: Sequence[Report], held: Sequence[HeldLease], *, now: datetime) -> list[Closing | Refused]:
-        leases = {(lease.tenant_id, lease.run_id): lease for lease in held}
+        leases = {lease.lease_token: lease for lease in held}  # no two leases ever have one token
         decided: list[Closing | Refused] = []
         for report in batch:
             token = reports.parse_token(report.lease_token)
-            # Popped: a second report of the same run in one batch finds no lease, as it would in a later batch.
-            lease = leases.get((report.tenant_id, report.run_id))
+            lease = leases.get(token)
+            if lease is not None and (lease.run_id != report.run_id or lease.tenant_id != report.tenant_id):
+                lease = None  # the token of another run
             answer = reports.decide_report(report, lease, token=token, now=now, jitter=self._jitter())
             if isinstance(answer, Transition):
-                leases.pop((report.tenant_id, report.run_id))
+                del leases[token]  # a second report of it in one batch finds no lease, as it would in a later batch
                 decided.append(reports.closing(report, token=token, transition=answer))
             else:
                 decided.append(answer)
@@ -282,13 +289,25 @@ async def _charge(conn: Connection, shares: Sequence[Share], leases: Sequence[Le
 
 async def close(
     conn: Connection, closings: Sequence[Closing], *, now: datetime, on_ended: OnEnded
-) -> set[tuple[UUID, UUID]]:
-    """Write these decisions, and what follows from them; return the (tenant, run) of those whose lease still held."""
+) -> Sequence[Closing]:
+    """Write these decisions, and what follows from them; return those whose lease still held."""
     if not closings:
-        return set()
-    closed = await store.close_attempts(conn, now=now, **reports.columns(closings))
-    await follow(conn, closed, now=now, on_ended=on_ended)
-    return {(moved.tenant_id, moved.run_id) for moved in closed}
+        return ()
+    rows = await store.close_attempts(conn, now=now, **reports.columns(closings))
+    followed = {row.lease_token: row.followed_end for row in rows}
+    closed = [closing for closing in closings if closing.lease_token in followed]
+    moved = [
+        Moved(
+            tenant_id=closing.tenant_id,
+            run_id=closing.run_id,
+            followed_end=end,
+            reason=closing.transition.reason and closing.transition.reason.value,
+        )
+        for closing in closed
+        if (end := followed[closing.lease_token]) is not None
+    ]
+    await follow(conn, moved, now=now, on_ended=on_ended)
+    return closed
 
 
 async def follow(conn: Connection, moved: Sequence[Moved], *, now: datetime, on_ended: OnEnded) -> None:
@@ -318,8 +337,8 @@ def _without_payload(report: Report, why: str) -> Report:
     return msgspec.structs.replace(report, result=NOTHING, error=note)
 
 
-def _was_closed(decision: Closing | Refused, closed: set[tuple[UUID, UUID]]) -> bool:
-    return isinstance(decision, Closing) and (decision.tenant_id, decision.run_id) in closed
+def _was_closed(decision: Closing | Refused, tokens: Collection[int]) -> bool:
+    return isinstance(decision, Closing) and decision.lease_token in tokens
 
 
 def _refusal(decision: Closing | Refused) -> Reason:

@@ -8,6 +8,7 @@ from uuid import UUID
 from psycopg import AsyncConnection
 
 from everwhen.dispatch.model import (
+    ClosedAttempt,
     ExpiredLease,
     HeldLease,
     InFlight,
@@ -116,10 +117,20 @@ async def renew_leases(
 
 
 async def lock_leases(
-    conn: Conn, *, tenant_ids: Sequence[UUID], run_ids: Sequence[UUID], allowed: Collection[str] | None
+    conn: Conn,
+    *,
+    tenant_ids: Collection[UUID],
+    run_ids: Sequence[UUID],
+    judged: Sequence[UUID],
+    allowed: Collection[str] | None,
 ) -> list[HeldLease]:
-    """Lock the leases of these runs, as far as they are leased."""
-    params = {"tenant_ids": list(tenant_ids), "run_ids": list(run_ids), "allowed": _names(allowed)}
+    """Lock the leases of these runs, as far as they are leased; those that are `judged` come with their policy."""
+    params = {
+        "tenant_ids": list(tenant_ids),
+        "run_ids": list(run_ids),
+        "judged": list(judged),
+        "allowed": _names(allowed),
+    }
     return await fetch_all(conn, _SQL["lock_leases"], params, HeldLease)
 
 
@@ -131,43 +142,45 @@ async def lock_expired_leases(conn: Conn, *, now: datetime, limit: int) -> list[
 async def close_attempts(
     conn: Conn,
     *,
-    tenant_ids: Sequence[UUID],
+    tenant_ids: Collection[UUID],
     run_ids: Sequence[UUID],
     tokens: Sequence[int],
+    verdicts: Sequence[int],
     states: Sequence[str],
     kinds: Sequence[str],
     reasons: Sequence[str | None],
     outcomes: Sequence[str | None],
-    available_ats: Sequence[datetime | None],
-    failures: Sequence[int],
-    errors: Sequence[str | None],
-    results: Sequence[str | None],
-    started_ats: Sequence[datetime | None],
-    expires_ats: Sequence[datetime | None],
-    fingerprints: Sequence[str | None],
-    details: Sequence[str | None],
+    available_ats: Sequence[datetime | None] | None,
+    failures: Sequence[int | None] | None,
+    errors: Sequence[str | None] | None,
+    results: Sequence[str | None] | None,
+    started_ats: Sequence[datetime | None] | None,
+    expires_ats: Sequence[datetime | None] | None,
+    fingerprints: Sequence[str | None] | None,
+    details: Sequence[str | None] | None,
     now: datetime,
-) -> list[Moved]:
-    """Close attempts and move their runs; return those whose token still held."""
+) -> list[ClosedAttempt]:
+    """Close attempts and move their runs; return those whose token still held. `run_ids` ascend."""
     params = {
         "tenant_ids": list(tenant_ids),
         "run_ids": list(run_ids),
         "tokens": list(tokens),
+        "verdicts": list(verdicts),
         "states": list(states),
         "kinds": list(kinds),
         "reasons": list(reasons),
         "outcomes": list(outcomes),
-        "available_ats": list(available_ats),
-        "failures": list(failures),
-        "errors": list(errors),
-        "results": list(results),
-        "started_ats": list(started_ats),
-        "expires_ats": list(expires_ats),
-        "fingerprints": list(fingerprints),
-        "details": list(details),
+        "available_ats": available_ats,
+        "failures": failures,
+        "errors": errors,
+        "results": results,
+        "started_ats": started_ats,
+        "expires_ats": expires_ats,
+        "fingerprints": fingerprints,
+        "details": details,
         "now": now,
     }
-    return await fetch_all(conn, _SQL["close_attempts"], params, Moved)
+    return await fetch_all(conn, _SQL["close_attempts"], params, ClosedAttempt)
 
 
 async def record_refusals(

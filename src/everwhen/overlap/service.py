@@ -400,7 +400,7 @@ async def _revoke(conn: Connection, tenant_ids: Sequence[UUID], run_ids: Sequenc
     closed = await dispatch.close(conn, closings, now=tally.at, on_ended=nobody_follows)
     return [
         Ended(tenant_id=tenant_id, run_id=run_id, state=RunState.CANCELLED, reason=Reason.OVERLAP_CANCELLED_OTHER)
-        for tenant_id, run_id in sorted(closed)
+        for tenant_id, run_id in sorted((closing.tenant_id, closing.run_id) for closing in closed)
     ]
 
 
