@@ -43,10 +43,11 @@ async def witness(ctx: Context) -> None:
     os.write(file, line)
     os.close(file)
 
-@worker.task("sleeper")
-async def sleeper(ctx: Context) -> None:
+@worker.task("holder")
+async def holder(ctx: Context) -> None:
     await witness(ctx)
-    await asyncio.sleep(0.5)
+    while not os.path.exists(os.environ["WITNESS"] + ".enough"):
+        await asyncio.sleep(0.01)
 '''
 
 
@@ -62,6 +63,10 @@ class Fleet:
     @property
     def witness(self) -> Path:
         return self.folder / "witness"
+
+    def let_go(self) -> None:
+        """Let every `holder` end, now and from now on."""
+        (self.folder / "witness.enough").touch()
 
     def serve(
         self, role: str, *, port: int | None = None, environment: Mapping[str, str] = EMPTY
@@ -146,7 +151,7 @@ def _define(fleet: Fleet) -> None:
     retry = {"max_attempts": 20, "base_seconds": 0.1, "factor": 2, "cap_seconds": 1, "jitter": "full"}
     fleet.sql.execute("insert into everwhen.tenants values (%s, 'acme', now())", (TENANT,))
     fleet.sql.execute("insert into everwhen.lanes (tenant_id, queue) values (%s, 'line')", (TENANT,))
-    for name in ("witness", "sleeper"):
+    for name in ("witness", "holder"):
         fleet.sql.execute(
             "insert into everwhen.tasks values (%s, %s, 'line', 5, %s, 60, null, now(), now())",
             (TENANT, name, json.dumps(retry)),

@@ -16,23 +16,26 @@ pytestmark = pytest.mark.system
 def test_a_worker_that_slept_for_three_leases_changes_nothing() -> None:
     with running_fleet() as fleet:
         at = fleet.fetch("select now()")[0][0] + timedelta(seconds=1)
-        define_schedules(fleet, 1, trigger={"kind": "at", "at": at.isoformat()}, task="sleeper")
+        define_schedules(fleet, 1, trigger={"kind": "at", "at": at.isoformat()}, task="holder")
         port = free_port()
         for role in ("scheduler", "reaper"):
             fleet.serve(role)
         fleet.serve("api", port=port)
-        sleepy = fleet.work(port, lease_seconds=1.0)
+        sleepy = fleet.work(
+            port, lease_seconds=5.0
+        )  # not so short that a busy machine takes it before we stop the worker
         wait_until(fleet.witness.exists, seconds=60, what="the run is being executed")
         sleepy.send_signal(signal.SIGSTOP)
         stale = fleet.fetch("select run_id, lease_token from everwhen.leases")[0]
-        wait_until(lambda: fleet.count("attempts") == 1, seconds=30, what="the lease is reaped")
-        fleet.work(port, lease_seconds=5.0)
-        wait_until(lambda: fleet.count("run_ends") == 1, seconds=30, what="another worker ends the run")
+        wait_until(lambda: fleet.count("attempts") == 1, seconds=60, what="the lease is reaped")
+        fleet.let_go()
+        fleet.work(port, lease_seconds=30.0)
+        wait_until(lambda: fleet.count("run_ends") == 1, seconds=60, what="another worker ends the run")
         ended = fleet.fetch("select * from everwhen.run_ends"), fleet.fetch("select * from everwhen.attempts")
 
         sleepy.send_signal(signal.SIGCONT)
         sleepy.terminate()
-        assert sleepy.wait(20) == 0
+        assert sleepy.wait(60) == 0
         answer = _report(fleet, port, *stale)
 
         assert answer == {"accepted": False, "state": "succeeded", "code": "lease.lost"}

@@ -16,7 +16,7 @@ import uvicorn
 EPOCH = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 TENANT = UUID("00000000-0000-8000-8000-0000000000aa")
 TOKEN = "secret-token"
-PATIENCE_SECONDS = 15.0
+PATIENCE_SECONDS = 45.0  # less than a test may take; a process that starts on a busy machine needs twenty
 
 
 def wait_until(condition: Callable[[], Any], what: str) -> Any:
