@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from everwhen.dispatch import service
 from everwhen.dispatch.model import DEADLINE_GRACE_SECONDS
 from everwhen.dispatch.service import MOST_LANES
 from tests.dispatch.scene import LINE, ids, make_line, report_on, spoil_retry, wish
@@ -284,6 +285,19 @@ async def test_lanes_that_are_full_do_not_stand_in_the_way_of_others(database):
     (run_id,) = await last.fill()
 
     assert ids((await last.dispatch.claim(wish(tenant_id=None))).leases) == [run_id]
+
+
+async def test_lines_of_tasks_that_a_worker_does_not_know_keep_it_from_no_other_line(database, monkeypatch):
+    monkeypatch.setattr(service, "MOST_LANES", 2)
+    for _ in range(3):
+        foreign = await make_line(database, name="unknown")
+        await foreign.fill(task="unknown")
+    known = await make_line(database)
+    await known.fill()
+    await known.set_lane(virtual_time=5.0)
+
+    grant = await known.dispatch.claim(wish(tenant_id=None, tasks=("report",)))
+    assert [lease.tenant_id for lease in grant.leases] == [known.tenant.id]
 
 
 async def test_two_claimers_of_a_shared_queue_serve_different_tenants(database):

@@ -59,9 +59,9 @@ class Reason(StrEnum):
     LEASE_LOST = "lease.lost"
     LIMIT_KEY = "limit.key"
     LIMIT_QUEUE = "limit.queue"
-    LIMIT_RATE = "limit.rate"
+    LIMIT_RATE = "limit.rate"  # kept for rates of queues, which do not limit anything yet
     LIMIT_SCHEDULE = "limit.schedule"
-    LIMIT_TENANT = "limit.tenant"
+    LIMIT_TENANT = "limit.tenant"  # kept for limits of whole tenants, likewise
     LIMIT_WORKFLOW = "limit.workflow"
     OPERATION_ABORTED = "operation.aborted"
     OPERATION_CANARY_FAILED = "operation.canary_failed"

@@ -22,7 +22,8 @@ for no key update of l;
 -- name: lock_lanes_with_work
 -- The lines of all tenants at shared queues that have something due, the one furthest behind first. SKIP LOCKED sends a
 -- second claimer to other tenants instead of making it wait. A line that is full or paused is passed over, or those with the lowest
--- virtual times would fill the limit and keep everybody else waiting; the count that is exact comes after the lock.
+-- virtual times would fill the limit and keep everybody else waiting; the count that is exact comes after the lock. So is
+-- a line in which nothing is due that the worker knows.
 select l.tenant_id, l.queue, l.weight, l.virtual_time, l.max_in_flight, false as is_paused
 from everwhen.lanes l
 where l.queue = any(%(queues)s::text[])
@@ -35,6 +36,7 @@ where l.queue = any(%(queues)s::text[])
     cross join lateral (
       select from everwhen.waiting w
       where w.tenant_id = l.tenant_id and w.queue = l.queue and w.priority = p and w.available_at <= %(now)s
+        and (%(tasks)s::text[] is null or w.task = any(%(tasks)s::text[]))
       limit 1) due)
   and (l.max_in_flight is null or l.max_in_flight > (
     select count(*) from everwhen.leases o

@@ -227,7 +227,7 @@ async def claim_on(conn: Connection, claim: Claim, *, now: datetime) -> Grant:
 
 async def _shares(conn: Connection, claim: Claim, *, now: datetime) -> list[Share]:
     if claim.tenant_id is None:
-        rows = await store.lock_lanes_with_work(conn, queues=claim.queues, now=now, limit=MOST_LANES)
+        rows = await store.lock_lanes_with_work(conn, queues=claim.queues, tasks=claim.tasks, now=now, limit=MOST_LANES)
         return fairness.allot(await _with_load(conn, rows), limit=claim.limit)
     limited = await store.lock_limited_lanes(conn, tenant_id=claim.tenant_id, queues=claim.queues, now=now)
     by_queue = {lane.queue: lane for lane in await _with_load(conn, limited)}

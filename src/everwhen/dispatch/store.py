@@ -33,11 +33,12 @@ async def lock_limited_lanes(conn: Conn, *, tenant_id: UUID, queues: Sequence[st
     return await fetch_all(conn, _SQL["lock_limited_lanes"], params, LaneRow)
 
 
-async def lock_lanes_with_work(conn: Conn, *, queues: Sequence[str], now: datetime, limit: int) -> list[LaneRow]:
-    """Lock up to `limit` lanes of any tenant that have something due, the one furthest behind first."""
-    return await fetch_all(
-        conn, _SQL["lock_lanes_with_work"], {"queues": list(queues), "now": now, "limit": limit}, LaneRow
-    )
+async def lock_lanes_with_work(
+    conn: Conn, *, queues: Sequence[str], tasks: Sequence[str] | None, now: datetime, limit: int
+) -> list[LaneRow]:
+    """Lock up to `limit` lanes of any tenant that have something due of these tasks, the one furthest behind first."""
+    params = {"queues": list(queues), "tasks": None if tasks is None else list(tasks), "now": now, "limit": limit}
+    return await fetch_all(conn, _SQL["lock_lanes_with_work"], params, LaneRow)
 
 
 async def count_in_flight(conn: Conn, *, tenant_ids: Sequence[UUID], queues: Sequence[str]) -> list[InFlight]:
