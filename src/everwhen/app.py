@@ -201,7 +201,11 @@ def make_role(name: RoleName, services: Services) -> Role:  # noqa: PLR0911  # o
                 on_ended=services.on_ended,
             )
         case "observer":
-            return Observer(database=services.database, observer_id=clock.new_id(clock.process_now()))
+            return Observer(
+                database=services.database,
+                observer_id=clock.new_id(clock.process_now()),
+                kept=timedelta(days=settings.observer_kept_days),
+            )
         case "operator":
             return Operator(
                 database=services.database,

@@ -82,6 +82,10 @@ class Settings(BaseSettings):
     sentinel_wait_seconds: Annotated[float, Field(ge=5, le=86_400)] = Field(
         60.0, description="How long a due run may wait for a worker before the sentinel opens a finding."
     )
+    observer_kept_days: Annotated[int, Field(ge=1, le=4000)] = Field(
+        400,
+        description="How long it is known what blocked a line; why an older run waited is told from its events alone.",
+    )
     conductor_batch: Annotated[int, Field(ge=1, le=1000)] = Field(
         50, description="Workflows' runs started, and looked at, in one step."
     )

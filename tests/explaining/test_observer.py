@@ -244,3 +244,44 @@ async def test_a_claim_is_remembered_until_it_was_read_whether_it_waits_or_not(l
 
     assert set(lines.seen()) == {(line.tenant.id, (LINE,), ("report",)), (line.tenant.id, (LINE,), None)}
     assert lines.seen() == []
+
+
+async def test_the_past_of_lines_is_forgotten_after_a_while_and_who_watched_before_it(line):
+    now = await line.now()
+    old = now - timedelta(days=10)
+    async with line.db.system() as conn:
+        await conn.execute(
+            "insert into everwhen.line_states (tenant_id, queue, task, reason, opened_at, since, until, facts)"
+            " select %s, %s, 'task' || n, 'worker.none_live', at, at, case when n < 3 then at end, '{}'"
+            " from unnest(%s::timestamptz[]) with ordinality as u (at, n)",
+            (line.tenant.id, LINE, [old - timedelta(days=9), old, old]),
+        )
+        await conn.execute(
+            "insert into everwhen.observations (observer_id, since, until)"
+            " select %s, at, at from unnest(%s::timestamptz[]) at",
+            (UUID(int=1), [old, now - MINUTE]),
+        )
+    await observer(line, kept=timedelta(days=7)).tick(now)
+
+    # What goes on is kept, however long it does, until it is over; what ended, for a stretch of watching longer.
+    kept = await rows(line.db, "select since from everwhen.line_states order by until")
+    watched = await rows(line.db, "select since from everwhen.observations order by since")
+    assert kept == [(old,), (old,)]
+    assert watched == [(now - MINUTE,), (now,)]
+
+
+async def test_a_stretch_of_watching_ends_in_time_and_the_next_one_begins_where_it_ends(line):
+    now = await line.now()
+    role = observer(line)
+    await role.tick(now)
+    async with line.db.system() as conn:
+        await conn.execute("update everwhen.observations set since = since - interval '8 days'")
+    role.place.since = now - timedelta(days=8)
+    await role.tick(now + 2 * SECOND)
+    await role.tick(now + 4 * SECOND)
+
+    watched = await rows(line.db, "select since, until from everwhen.observations order by since")
+    assert watched == [
+        (now - timedelta(days=8), now + 2 * SECOND),
+        (now + 2 * SECOND, now + 4 * SECOND),
+    ]

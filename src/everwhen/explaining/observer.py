@@ -11,6 +11,9 @@ Invariants
 2. A closed state is never touched again. A limit that was changed closes its state and opens another.
 3. Each tick looks at no more than `batch` lines, in the order of their key, and goes on there; after the last it begins
    anew. A line is looked at once in (number of lines / batch) ticks.
+4. What ended longer than `kept` ago is forgotten, so the history of the lines is bounded. That somebody watched is
+   forgotten before what was seen: a stretch of watching is LONGEST at most, then the next one begins, and states are
+   kept for as much longer. So an explanation never calls complete what has been forgotten.
 
 Crash points: a tick is one transaction. Before its commit nothing is known of it, and the next tick of any observer
 finds the same. While no observer runs, states stay open that may be over: `observations` says who watched and when, and
@@ -33,6 +36,9 @@ from everwhen.roles import Tick
 MOST_COUNTED: Final = 10_000
 MOST_OPEN: Final = 50_000
 MOST_FORGOTTEN: Final = 500
+LONGEST: Final = timedelta(days=7)
+"""How long one stretch of watching grows; the next one begins where it ends."""
+
 FIRST: Final = (UUID(int=0), "")
 
 UNBROKEN: Final = timedelta(seconds=30)
@@ -51,13 +57,14 @@ class _Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observer:
-    """The role. `batch` bounds how many lines one tick looks at."""
+    """The role. `batch` bounds how many lines one tick looks at; `kept` is how long their past is kept."""
 
     database: Database
     observer_id: UUID
     batch: int = 1_000
     name: str = "observer"
     interval: timedelta = timedelta(seconds=2)
+    kept: timedelta = timedelta(days=400)
     place: _Place = field(default_factory=_Place)
 
     async def tick(self, now: datetime) -> Tick:
@@ -70,6 +77,8 @@ class Observer:
             done = await self._observe(conn, lines, now=now) if lines else 0
             since = await self._say_watched(conn, now=now)
             await store.forget_sightings(conn, before=now - MEMORY, limit=MOST_FORGOTTEN)
+            await store.forget_observations(conn, before=now - self.kept, limit=MOST_FORGOTTEN)
+            await store.forget_states(conn, before=now - self.kept - LONGEST, limit=MOST_FORGOTTEN)
         self.place.since = since
         self.place.after = (lines[-1].tenant_id, lines[-1].queue) if len(lines) == self.batch else FIRST
         return Tick(done=done)
@@ -105,10 +114,13 @@ class Observer:
 
     async def _say_watched(self, conn: Connection, *, now: datetime) -> datetime:
         since = self.place.since
-        if since is not None and await store.extend_observation(
-            conn, observer_id=self.observer_id, since=since, unbroken=now - UNBROKEN, now=now
-        ):
-            return since
+        if since is not None:
+            unbroken = now - UNBROKEN
+            extended = await store.extend_observation(
+                conn, observer_id=self.observer_id, since=since, unbroken=unbroken, now=now
+            )
+            if extended and now - since < LONGEST:
+                return since
         await store.begin_observation(conn, observer_id=self.observer_id, now=now)
         return now
 

@@ -18,6 +18,18 @@ where ctid = any(array(
   select ctid from everwhen.sightings where last_seen_at < %(before)s order by last_seen_at limit %(limit)s
   for update skip locked));
 
+-- name: forget_states
+-- What blocked a line so long ago that nobody asks any more why a run waited then.
+delete from everwhen.line_states
+where ctid = any(array(
+  select ctid from everwhen.line_states where until < %(before)s order by until limit %(limit)s for update skip locked));
+
+-- name: forget_observations
+-- Before the states of that time: where nobody is known to have watched, no explanation claims to be complete.
+delete from everwhen.observations
+where ctid = any(array(
+  select ctid from everwhen.observations where until < %(before)s order by until limit %(limit)s for update skip locked));
+
 -- name: look_at_lines
 -- The next lines in the order of their key, each with its oldest run that is due since before `standing`: one probe of
 -- the line's key for each priority.

@@ -53,6 +53,16 @@ async def forget_sightings(conn: Conn, *, before: datetime, limit: int) -> int:
     return await execute_count(conn, _SQL["forget_sightings"], {"before": before, "limit": limit})
 
 
+async def forget_states(conn: Conn, *, before: datetime, limit: int) -> int:
+    """Drop up to `limit` states that ended before then; return how many."""
+    return await execute_count(conn, _SQL["forget_states"], {"before": before, "limit": limit})
+
+
+async def forget_observations(conn: Conn, *, before: datetime, limit: int) -> int:
+    """Drop up to `limit` stretches of watching that ended before then; return how many."""
+    return await execute_count(conn, _SQL["forget_observations"], {"before": before, "limit": limit})
+
+
 async def look_at_lines(
     conn: Conn, *, after_tenant_id: UUID, after_queue: str, standing: datetime, limit: int
 ) -> list[LaneKey]:

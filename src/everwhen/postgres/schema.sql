@@ -880,6 +880,8 @@ CREATE UNIQUE INDEX admitted_run ON everwhen.admitted USING btree (run_id, tenan
 
 CREATE INDEX arrears_look ON everwhen.arrears USING btree (look_at) WHERE (look_at IS NOT NULL);
 
+CREATE INDEX arrears_unfinished ON everwhen.arrears USING btree (tenant_id, schedule_uid, arrears_id) WHERE (finished_at IS NULL);
+
 CREATE INDEX calendar_users_schedule ON everwhen.calendar_users USING btree (schedule_uid, tenant_id);
 
 CREATE UNIQUE INDEX findings_open ON everwhen.findings USING btree (tenant_id, kind, subject) WHERE (closed_at IS NULL);
@@ -899,6 +901,8 @@ CREATE INDEX leases_lane ON everwhen.leases USING btree (tenant_id, queue) WHERE
 CREATE INDEX line_states_ended ON everwhen.line_states USING btree (tenant_id, queue, until) WHERE (until IS NOT NULL);
 
 CREATE UNIQUE INDEX line_states_open ON everwhen.line_states USING btree (tenant_id, queue, task, reason) WHERE (until IS NULL);
+
+CREATE INDEX line_states_past ON everwhen.line_states USING btree (until) WHERE (until IS NOT NULL);
 
 CREATE INDEX observations_until ON everwhen.observations USING btree (until);
 
@@ -1358,13 +1362,13 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.leases TO everwhen_tenant;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.leases TO everwhen_system;
 
 GRANT SELECT ON TABLE everwhen.line_states TO everwhen_tenant;
-GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.line_states TO everwhen_system;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.line_states TO everwhen_system;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.measured TO everwhen_tenant;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.measured TO everwhen_system;
 
 GRANT SELECT ON TABLE everwhen.observations TO everwhen_tenant;
-GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.observations TO everwhen_system;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.observations TO everwhen_system;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.operation_items TO everwhen_tenant;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.operation_items TO everwhen_system;
