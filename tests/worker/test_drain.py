@@ -148,7 +148,7 @@ def test_what_has_not_started_is_given_back_at_once(fleet, start, until):
 
     runs = [fleet.add("hold") for _ in range(3)]
     running = start(worker, concurrency=1, prefetch=2)
-    until(lambda: not fleet.waiting, "three claims")
+    until(lambda: worker.stats.claimed == 3, "three claims")  # the worker has them, not only the server given them
     assert inside.wait(PATIENCE_SECONDS)
     running.stop()
     assert [fleet.report(run_id)["outcome"] for run_id in runs[1:]] == ["released", "released"]
@@ -165,7 +165,7 @@ def test_a_worker_that_cannot_deliver_says_so_by_its_exit_code(fleet, start, unt
     worker.task("hold")(gate.wait)
     fleet.add("hold")
     running = start(worker)
-    until(lambda: not fleet.waiting, "the claim")
+    until(lambda: worker.stats.claimed == 1, "the claim")
     fleet.stop()
     running.stop()
     gate.set()
