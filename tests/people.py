@@ -47,6 +47,9 @@ def app_on(database: Database, *, on_ready: OnReady | None = None, body_bytes_ma
 
 
 def client_of(app: FastAPI, token: str | None = None) -> httpx2.AsyncClient:
-    """A client inside the process; close it, or use it in an `async with` block."""
-    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    """A client inside the process; close it, or use it in an `async with` block.
+
+    Its changes mean whatever is there; that a change names its revision is for tests/http/test_preconditions.py.
+    """
+    headers = {"If-Match": "*"} | ({} if token is None else {"Authorization": f"Bearer {token}"})
     return httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://everwhen.test", headers=headers)

@@ -6,6 +6,8 @@
     ├── Conflict            409  it exists already, or the state forbids it now
     ├── Unauthenticated     401  no valid token
     ├── Forbidden           403  the token does not allow it
+    ├── PreconditionFailed  412  it is not, or no longer, the revision that was named
+    ├── PreconditionRequired 428 a change has to name the revision that it changes
     ├── TooLarge            413  the body is over its limit
     ├── UnsupportedMediaType 415 the body is not JSON
     ├── Unavailable         503  the database or a part of it is away; try again
@@ -14,7 +16,9 @@
 An expected outcome (a lost lease, an empty queue) is a return value, never one of these.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +39,19 @@ class EverwhenError(Exception):
     retryable = False
 
     def __init__(
-        self, detail: str | None = None, *, code: str | None = None, errors: tuple[FieldError, ...] = ()
+        self,
+        detail: str | None = None,
+        *,
+        code: str | None = None,
+        errors: tuple[FieldError, ...] = (),
+        told: Mapping[str, Any] | None = None,
     ) -> None:
+        """`told` are further members of the problem, for programs."""
         super().__init__(detail or self.__doc__ or self.title)
         self.detail = detail or (self.__doc__ or self.title)
         self.code = code or type(self).code
         self.errors = errors
+        self.told = dict(told or {})
 
 
 class InvalidInput(EverwhenError):  # noqa: N818  # the tree reads as answers, not as accidents
@@ -64,6 +75,18 @@ class Conflict(EverwhenError):  # noqa: N818
     """The state of the thing does not allow it."""
 
     status, code, title = 409, "conflict", "Conflict"
+
+
+class PreconditionFailed(EverwhenError):  # noqa: N818
+    """It is not, or no longer, what the request was meant for."""
+
+    status, code, title = 412, "precondition.failed", "Precondition failed"
+
+
+class PreconditionRequired(EverwhenError):  # noqa: N818
+    """A change has to name the revision that it changes."""
+
+    status, code, title = 428, "precondition.required", "Precondition required"
 
 
 class Unauthenticated(EverwhenError):  # noqa: N818

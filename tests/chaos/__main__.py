@@ -315,7 +315,7 @@ def _is_up(client: httpx2.Client) -> bool:
 
 def _is_deleted(client: httpx2.Client, name: str) -> bool:
     try:
-        return client.delete(f"/v1/tenants/acme/schedules/{name}").status_code in {204, 404}
+        return client.delete(f"/v1/tenants/acme/schedules/{name}", headers={"If-Match": "*"}).status_code in {204, 404}
     except httpx2.HTTPError:
         return False
 

@@ -17,6 +17,7 @@ from everwhen.http.access import NAME_PATTERN, Access, Editor, Reader
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.fields import Name, Sentence, Utc, Wire
 from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_cursor, read_number
+from everwhen.http.preconditions import Change, Put, tag
 
 router = APIRouter(route_class=ControlRoute, tags=["calendars"])
 
@@ -98,13 +99,19 @@ class YearOut(BaseModel):
     days: list[DayOut]
 
 
+_REPLACED: dict[int | str, dict[str, Any]] = {
+    201: {"model": CalendarOut, "description": "There was none, and it was made"},
+    409: {"description": "Too many versions in force"},
+}
+
+
 @router.post("/v1/tenants/{tenant}/calendars", status_code=201, responses={409: {"description": "The name is taken"}})
 async def create_calendar(*, tenant: str, body: CalendarIn, access: Editor, response: Response) -> CalendarOut:
     """Make a calendar."""
     draft = _draft(access, body)
     made = await service.create_calendar(access.database, tenant_id=access.tenant_id, name=body.name, draft=draft)
     response.headers["Location"] = f"/v1/tenants/{tenant}/calendars/{made.name}"
-    return _out(made)
+    return _tagged(response, made)
 
 
 @router.get("/v1/tenants/{tenant}/calendars")
@@ -119,24 +126,29 @@ async def list_calendars(
 
 
 @router.get("/v1/tenants/{tenant}/calendars/{name}")
-async def get_calendar(*, name: CalendarName, access: Reader) -> CalendarOut:
+async def get_calendar(*, name: CalendarName, access: Reader, response: Response) -> CalendarOut:
     """Read a calendar with its latest version."""
-    return _out(await service.get_calendar(access.database, tenant_id=access.tenant_id, name=name))
+    return _tagged(response, await service.get_calendar(access.database, tenant_id=access.tenant_id, name=name))
 
 
-@router.put("/v1/tenants/{tenant}/calendars/{name}", responses={409: {"description": "Too many versions in force"}})
-async def replace_calendar(*, name: CalendarName, body: VersionIn, access: Editor) -> CalendarOut:
-    """Write the next version; the schedules that use the calendar are planned anew."""
-    draft = _draft(access, body)
-    return _out(await service.replace_calendar(access.database, tenant_id=access.tenant_id, name=name, draft=draft))
+@router.put("/v1/tenants/{tenant}/calendars/{name}", responses=_REPLACED)
+async def replace_calendar(
+    *, name: CalendarName, body: VersionIn, access: Editor, expected: Put, response: Response
+) -> CalendarOut:
+    """Write the next version, or, with `If-None-Match: *`, the first; schedules that use it are planned anew."""
+    key: dict[str, Any] = {"tenant_id": access.tenant_id, "name": name, "draft": _draft(access, body)}
+    if expected.absent:
+        response.status_code = 201
+        return _tagged(response, await service.put_new_calendar(access.database, **key))
+    return _tagged(response, await service.replace_calendar(access.database, **key, expected=expected))
 
 
 @router.delete(
     "/v1/tenants/{tenant}/calendars/{name}", status_code=204, responses={409: {"description": "A schedule uses it"}}
 )
-async def delete_calendar(*, name: CalendarName, access: Editor) -> None:
+async def delete_calendar(*, name: CalendarName, access: Editor, expected: Change) -> None:
     """Delete a calendar that no schedule uses."""
-    await service.delete_calendar(access.database, tenant_id=access.tenant_id, name=name)
+    await service.delete_calendar(access.database, tenant_id=access.tenant_id, name=name, expected=expected)
 
 
 @router.get("/v1/tenants/{tenant}/calendars/{name}/versions")
@@ -175,6 +187,11 @@ def _draft(access: Access, body: VersionIn) -> CalendarDraft:
         changed_by=access.principal.subject,
         reason=body.reason,
     )
+
+
+def _tagged(response: Response, row: CalendarRow) -> CalendarOut:
+    tag(response, row.version)
+    return _out(row)
 
 
 def _out(row: CalendarRow) -> CalendarOut:

@@ -8,9 +8,11 @@ where c.deleted_at is not null
 returning version;
 
 -- name: next_version
+-- Zero rows: there is none, or it is another version than the caller means.
 update everwhen.calendars
 set version = version + 1, updated_at = %(now)s
 where tenant_id = %(tenant_id)s and name = %(name)s and deleted_at is null
+  and (%(among)s::int[] is null or version = any(%(among)s::int[]))
 returning version;
 
 -- name: insert_version

@@ -17,6 +17,7 @@ from everwhen.core.calendar_json import definition_to_json
 from everwhen.core.calendars import Calendar, DayState
 from everwhen.errors import Conflict, NotFound
 from everwhen.postgres.pool import Connection, Database
+from everwhen.revisions import ANY, NONE, Expected, refuse_stale, stale
 
 MOST_IN_FORCE: Final = 20
 """The most versions of a calendar that decide about some day: those that take effect one after the other."""
@@ -35,13 +36,28 @@ async def create_calendar(db: Database, *, tenant_id: UUID, name: str, draft: Ca
         return await _read(conn, tenant_id, name)
 
 
-async def replace_calendar(db: Database, *, tenant_id: UUID, name: str, draft: CalendarDraft) -> CalendarRow:
-    """Write the next version; raise NotFound, and Conflict when too many take effect one after the other."""
+async def put_new_calendar(db: Database, *, tenant_id: UUID, name: str, draft: CalendarDraft) -> CalendarRow:
+    """Make a calendar as `create_calendar` does; raise PreconditionFailed when the name is taken."""
+    try:
+        return await create_calendar(db, tenant_id=tenant_id, name=name, draft=draft)
+    except Conflict:
+        raise stale(NONE, (await get_calendar(db, tenant_id=tenant_id, name=name)).version) from None
+
+
+async def replace_calendar(
+    db: Database, *, tenant_id: UUID, name: str, draft: CalendarDraft, expected: Expected = ANY
+) -> CalendarRow:
+    """Write the next version.
+
+    Raises NotFound, PreconditionFailed when it is not the version that was expected, and Conflict when too many take
+    effect one after the other.
+    """
     async with db.tenant(tenant_id) as conn:
         await store.mark_changed(conn, tenant_id=tenant_id, calendar=name)
-        version = await store.next_version(conn, tenant_id=tenant_id, name=name, now=conn.now)
+        among = expected.among
+        version = await store.next_version(conn, tenant_id=tenant_id, name=name, among=among, now=conn.now)
         if version is None:
-            raise _unknown()
+            raise stale(expected, (await _read(conn, tenant_id, name)).version)
         await store.supersede(
             conn, tenant_id=tenant_id, calendar=name, version=version, effective_from=draft.effective_from
         )
@@ -96,11 +112,17 @@ async def year_of(db: Database, *, tenant_id: UUID, name: str, year: int) -> lis
     return [(day, calendar.state(day)) for day in days]
 
 
-async def delete_calendar(db: Database, *, tenant_id: UUID, name: str) -> None:
-    """Give the name back; the versions stay. Raise NotFound, and Conflict while a schedule uses it."""
+async def delete_calendar(db: Database, *, tenant_id: UUID, name: str, expected: Expected = ANY) -> None:
+    """Give the name back; the versions stay.
+
+    Raises NotFound, PreconditionFailed when it is not the version that was expected, and Conflict while a schedule uses
+    it.
+    """
     async with db.tenant(tenant_id) as conn:
-        if await store.lock_calendar(conn, tenant_id=tenant_id, name=name) is None:
+        version = await store.lock_calendar(conn, tenant_id=tenant_id, name=name)
+        if version is None:
             raise _unknown()
+        refuse_stale(expected, version)
         users = await store.users_of(conn, tenant_id=tenant_id, calendar=name, limit=_MOST_NAMED + 1)
         if users:
             named = ", ".join(users[:_MOST_NAMED]) + (", …" if len(users) > _MOST_NAMED else "")

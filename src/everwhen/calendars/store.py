@@ -22,9 +22,11 @@ async def insert_calendar(conn: Conn, *, tenant_id: UUID, name: str, now: dateti
     return await fetch_optional(conn, _SQL["insert_calendar"], params, int)
 
 
-async def next_version(conn: Conn, *, tenant_id: UUID, name: str, now: datetime) -> int | None:
-    """Count the version up and return it; None without such a calendar."""
-    params = {"tenant_id": tenant_id, "name": name, "now": now}
+async def next_version(
+    conn: Conn, *, tenant_id: UUID, name: str, among: Sequence[int] | None, now: datetime
+) -> int | None:
+    """Count the version up and return it; None without such a calendar at one of these versions (None: any)."""
+    params = {"tenant_id": tenant_id, "name": name, "among": None if among is None else list(among), "now": now}
     return await fetch_optional(conn, _SQL["next_version"], params, int)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from everwhen.cli.client import Api, CallFailed, with_api
+from everwhen.cli.client import Api, force_option, with_api
 from everwhen.cli.listing import given, json_option, list_pages, paged
 from everwhen.cli.output import Columns, confirm, show_one
 
@@ -33,7 +33,6 @@ DAYS: Final = "1234567890" * 3 + "1"
 WORKING_WEEK: Final = "mon,tue,wed,thu,fri"
 
 _YEARS: Final = re.compile(r"([0-9]{4})(?:-([0-9]{4}))?", re.ASCII)
-_NOT_FOUND: Final = 3
 
 
 @click.group(short_help="Keep calendars of open and closed days, in versions.")
@@ -94,21 +93,24 @@ def create(*, api: Api, output: str, name: str, definition: str, **version: Any)
 @click.argument("name")
 @click.option("--definition", required=True, help="JSON, or @FILE: week and days.")
 @_version_options
+@force_option
 @with_api
-def set_command(*, api: Api, output: str, name: str, definition: str, **version: Any) -> None:
+def set_command(*, api: Api, output: str, name: str, definition: str, force: bool, **version: Any) -> None:
     """Write a calendar's next version."""
     body = {"definition": json_option(definition, option="--definition"), **given(**version)}
-    show_one(api.call("PUT", api.tenant_path("calendars", name), body=body), kind="CalendarList", output=output)
+    changed = api.change("PUT", api.tenant_path("calendars", name), body=body, force=force)
+    show_one(changed, kind="CalendarList", output=output)
 
 
 @calendar.command("delete")
 @click.argument("name")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@force_option
 @with_api
-def delete(*, api: Api, output: str, name: str, yes: bool) -> None:  # noqa: ARG001  # there is nothing to print
+def delete(*, api: Api, output: str, name: str, yes: bool, force: bool) -> None:  # noqa: ARG001  # there is nothing to print
     """Delete a calendar that no schedule uses."""
     confirm(f"Delete the calendar {name}?", yes=yes)
-    api.call("DELETE", api.tenant_path("calendars", name))
+    api.change("DELETE", api.tenant_path("calendars", name), force=force)
 
 
 @calendar.command("show")
@@ -174,16 +176,7 @@ def import_command(  # noqa: PLR0913  # what can be imported
         click.echo(json.dumps(definition, ensure_ascii=False, indent=2))
         return
     body = {"definition": definition, **given(**version)}
-    show_one(_put_or_post(api, name, body), kind="CalendarList", output=output)
-
-
-def _put_or_post(api: Api, name: str, body: dict[str, Any]) -> Any:
-    try:
-        return api.call("PUT", api.tenant_path("calendars", name), body=body)
-    except CallFailed as error:
-        if error.exit_code != _NOT_FOUND:
-            raise
-    return api.call("POST", api.tenant_path("calendars"), body={"name": name, **body})
+    show_one(api.put(api.tenant_path("calendars", name), body=body), kind="CalendarList", output=output)
 
 
 def _years(text: str) -> range:

@@ -69,9 +69,40 @@ class Api:
             raise click.UsageError("name a tenant with --tenant or EVERWHEN_TENANT")
         return "/".join(["/v1/tenants", *(quote(part, safe="@:+") for part in (self.target.tenant, *parts))])
 
-    def call(self, method: str, path: str, *, body: Any = None, key: str | None = None, **params: Any) -> Any:
-        """Return the answer's JSON; raise CallFailed."""
-        headers = {} if key is None else {"Idempotency-Key": key}
+    def change(self, method: str, path: str, *, force: bool, body: Any = None, **params: Any) -> Any:
+        """Change what is there now: read its tag and send it along; with `force` change it whatever it is by then."""
+        match = "*" if force else self._tag_of(path)
+        return self.call(method, path, body=body, match=match, **params)
+
+    def put(self, path: str, *, body: Any) -> Any:
+        """Make what is not there, or replace it, whatever it is: what applying a file does."""
+        try:
+            return self.call("PUT", path, body=body, match="*")
+        except CallFailed as error:
+            if error.exit_code != NOT_FOUND:
+                raise
+        return self.call("PUT", path, body=body, absent=True)
+
+    def _tag_of(self, path: str) -> str:
+        answer = self.send("GET", path)
+        if not answer.is_success:
+            raise failure_of(answer)
+        return answer.headers["ETag"]
+
+    def call(  # what a request says
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        key: str | None = None,
+        match: str | None = None,
+        absent: bool = False,
+        **params: Any,
+    ) -> Any:
+        """Return the answer's JSON; raise CallFailed. `match` is the tag of what is changed, or nothing is there."""
+        said = {"Idempotency-Key": key, "If-Match": match, "If-None-Match": "*" if absent else None}
+        headers = {name: value for name, value in said.items() if value is not None}
         given = {name: value for name, value in params.items() if value is not None}
         waits = RETRY_SECONDS if method in _REPEATABLE or key is not None else ()
         for wait in (*waits, None):
@@ -172,6 +203,13 @@ def with_api(function: Callable[..., None]) -> Callable[..., None]:
                 api.close()
 
     return command
+
+
+def force_option(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command that changes something `--force`."""
+    return click.option("--force", is_flag=True, help="Change it even if somebody else has changed it meanwhile.")(
+        function
+    )
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from everwhen.cli.client import Api, with_api
+from everwhen.cli.client import Api, force_option, with_api
 from everwhen.cli.listing import list_pages, paged
 from everwhen.cli.output import Columns, show_list
 
@@ -46,14 +46,15 @@ def findings(*, api: Api, output: str, platform: bool, state: str, **paging: Any
 @click.command("punctuality", short_help="How late a schedule's runs start.")
 @click.argument("schedule")
 @click.option("--objective-seconds", type=click.FloatRange(min=0, min_open=True, max=86_400), help="Set the objective.")
+@force_option
 @with_api
-def punctuality(*, api: Api, output: str, schedule: str, objective_seconds: float | None) -> None:
+def punctuality(*, api: Api, output: str, schedule: str, objective_seconds: float | None, force: bool) -> None:
     """Say how many of a schedule's runs started within its objective, in the last 7 and 30 days."""
     path = api.tenant_path("schedules", schedule, "punctuality")
     if objective_seconds is None:
         found = api.call("GET", path)
     else:
-        found = api.call("PUT", path, body={"objective_seconds": objective_seconds})
+        found = api.change("PUT", path, body={"objective_seconds": objective_seconds}, force=force)
     counted = found["measured_until"] or "not yet"
     click.echo(f"objective {found['objective_seconds']:g} s, counted until {counted}", err=True)
     show_list(found["periods"], kind="PunctualityList", output=output, columns=PERIOD_COLUMNS, name="days")

@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from everwhen.cli.backfill import backfill
-from everwhen.cli.client import Api, with_api
+from everwhen.cli.client import Api, force_option, with_api
 from everwhen.cli.listing import given, json_option, list_pages, paged
 from everwhen.cli.output import Columns, confirm, show_list, show_one
 
@@ -186,15 +186,16 @@ def create(*, api: Api, output: str, name: str, **options: Any) -> None:
 @click.option("--days", type=click.IntRange(1, 3660), default=30, show_default=True, help="With --dry-run: how far.")
 @_timing
 @_policies
+@force_option
 @with_api
-def update(*, api: Api, output: str, name: str, dry_run: bool, days: int, **options: Any) -> None:
+def update(*, api: Api, output: str, name: str, dry_run: bool, days: int, force: bool, **options: Any) -> None:
     """Make the next revision; what is not named stays (--catch-up and its seconds go together)."""
     path = api.tenant_path("schedules", name)
     if dry_run:
         found = api.call("PATCH", path, body=_body(**options), dry_run=True, days=days)
         _show_plan(found, output)
         return
-    show_one(api.call("PATCH", path, body=_body(**options)), kind="ScheduleList", output=output)
+    show_one(api.change("PATCH", path, body=_body(**options), force=force), kind="ScheduleList", output=output)
 
 
 @schedule.command("list")
@@ -315,11 +316,12 @@ def release(*, api: Api, output: str, name: str, reason: str | None) -> None:
 @click.argument("name")
 @click.option("--reason", help="Why; kept with the history.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@force_option
 @with_api
-def delete(*, api: Api, output: str, name: str, reason: str | None, yes: bool) -> None:
+def delete(*, api: Api, output: str, name: str, reason: str | None, yes: bool, force: bool) -> None:
     """End a schedule for good; its history stays."""
     confirm(f"Delete the schedule {name}?", yes=yes)
-    api.call("DELETE", api.tenant_path("schedules", name), reason=reason)
+    api.change("DELETE", api.tenant_path("schedules", name), reason=reason, force=force)
     if output == "name":
         click.echo(name)
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from everwhen.cli.client import Api, with_api
+from everwhen.cli.client import Api, force_option, with_api
 from everwhen.cli.listing import given, list_pages, paged
 from everwhen.cli.output import Columns, show_one
 
@@ -65,10 +65,12 @@ def create(*, api: Api, output: str, name: str, **policies: Any) -> None:
 @task.command("update")
 @click.argument("name")
 @_policies
+@force_option
 @with_api
-def update(*, api: Api, output: str, name: str, **policies: Any) -> None:
+def update(*, api: Api, output: str, name: str, force: bool, **policies: Any) -> None:
     """Change a task; what is not named stays."""
-    show_one(api.call("PATCH", api.tenant_path("tasks", name), body=_body(**policies)), kind="TaskList", output=output)
+    changed = api.change("PATCH", api.tenant_path("tasks", name), body=_body(**policies), force=force)
+    show_one(changed, kind="TaskList", output=output)
 
 
 @task.command("list")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 import click
 
-from everwhen.cli.client import Api, CallFailed, with_api
+from everwhen.cli.client import Api, with_api
 from everwhen.cli.listing import given, json_option, list_pages, paged
 from everwhen.cli.output import Columns, show_list, show_one
 
@@ -44,12 +44,7 @@ def apply(*, api: Api, output: str, file: BinaryIO, reason: str | None) -> None:
     if not isinstance(name, str) or not name:
         raise click.UsageError("the definition needs a name")
     body = given(definition=definition, reason=reason)
-    try:
-        made = api.call("PUT", api.tenant_path("workflows", name), body=body)
-    except CallFailed as error:
-        if error.exit_code != NOT_FOUND:
-            raise
-        made = api.call("POST", api.tenant_path("workflows"), body={"name": name, **body})
+    made = api.put(api.tenant_path("workflows", name), body=body)
     shown = {key: value for key, value in made.items() if output != "table" or key != "definition"}
     show_one(shown, kind="WorkflowList", output=output)
 

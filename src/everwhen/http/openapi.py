@@ -38,6 +38,10 @@ _ANSWER: Final[dict[str, Any]] = {
 _ALWAYS: Final = ("401", "403", "404", "503")
 _WITH_INPUT: Final = ("422",)
 _WITH_BODY: Final = ("413", "415")
+_OF_CHANGES: Final = ("412", "428")
+_TAG: Final[dict[str, Any]] = {
+    "ETag": {"schema": {"type": "string"}, "description": 'The revision, such as `"rev-17"`; see `If-Match`.'}
+}
 
 
 def document(app: FastAPI, *, open_paths: frozenset[str]) -> dict[str, Any]:
@@ -51,8 +55,11 @@ def document(app: FastAPI, *, open_paths: frozenset[str]) -> dict[str, Any]:
     schemas |= {"Problem": _PROBLEM, "ProblemField": _PROBLEM_FIELD}
     made["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}}
     for path, operations in made["paths"].items():
+        is_tagged = any(_takes(operation, "If-Match") for operation in operations.values())
         for operation in operations.values():
             _complete(operation, is_open=path in open_paths)
+            if is_tagged:
+                _tag(operation)
     return made
 
 
@@ -70,4 +77,15 @@ def _complete(operation: dict[str, Any], *, is_open: bool) -> None:
 
 def _statuses(operation: dict[str, Any]) -> list[str]:
     statuses = [*_ALWAYS, *(_WITH_BODY if "requestBody" in operation else ())]
+    statuses += _OF_CHANGES if _takes(operation, "If-Match") else ()
     return statuses + list(_WITH_INPUT if "requestBody" in operation or operation.get("parameters") else ())
+
+
+def _tag(operation: dict[str, Any]) -> None:
+    for status, response in operation["responses"].items():
+        if status in {"200", "201"}:
+            response["headers"] = response.get("headers", {}) | _TAG
+
+
+def _takes(operation: dict[str, Any], header: str) -> bool:
+    return any(each["in"] == "header" and each["name"] == header for each in operation.get("parameters", ()))

@@ -19,7 +19,15 @@ from starlette.responses import Response
 from starlette.routing import Route, compile_path
 
 from everwhen.core.errors import TriggerError
-from everwhen.errors import EverwhenError, FieldError, InvalidInput, TooLarge, Unauthenticated, Unavailable
+from everwhen.errors import (
+    EverwhenError,
+    FieldError,
+    InvalidInput,
+    PreconditionFailed,
+    TooLarge,
+    Unauthenticated,
+    Unavailable,
+)
 from everwhen.postgres.errors import IndeterminateCommitError
 from everwhen.roles import OUTAGE
 
@@ -36,6 +44,11 @@ _CALENDAR_FIELDS: Final = frozenset({"calendars", "effective_from"})
 _CODES: Final = {400: "request.bad", 404: "route.unknown", 405: "method.not_allowed"}
 _FIELD_CODES: Final = {"missing": "field.missing", "extra_forbidden": "field.unknown"}
 _PARAMETER: Final = re.compile(r"\{[^}]*\}")
+
+
+def etag(revision: int) -> str:
+    """Return the strong entity tag of a revision."""
+    return f'"rev-{revision}"'
 
 
 def problem_response(request: Request, error: EverwhenError) -> Response:
@@ -58,6 +71,9 @@ def problem_response(request: Request, error: EverwhenError) -> Response:
         "retryable": error.retryable,
         "docs": f"{DOCS}#{error.code.partition('.')[0]}",
     }
+    body = {**error.told, **body}
+    if isinstance(error, PreconditionFailed) and "revision" in error.told:
+        headers["ETag"] = etag(error.told["revision"])
     return Response(json.dumps(body), status_code=error.status, headers=headers, media_type=MEDIA_TYPE)
 
 

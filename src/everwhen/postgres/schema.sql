@@ -363,7 +363,9 @@ CREATE TABLE everwhen.measured (
     schedule_uid uuid NOT NULL,
     measured_until timestamp with time zone NOT NULL,
     objective_seconds double precision,
-    CONSTRAINT measured_objective_seconds_check CHECK (((objective_seconds > (0)::double precision) AND (objective_seconds <= (86400)::double precision)))
+    revision integer DEFAULT 0 NOT NULL,
+    CONSTRAINT measured_objective_seconds_check CHECK (((objective_seconds > (0)::double precision) AND (objective_seconds <= (86400)::double precision))),
+    CONSTRAINT measured_revision_check CHECK ((revision >= 0))
 );
 
 ALTER TABLE ONLY everwhen.measured FORCE ROW LEVEL SECURITY;
@@ -610,10 +612,12 @@ CREATE TABLE everwhen.tasks (
     updated_at timestamp with time zone NOT NULL,
     total_deadline_seconds double precision,
     heartbeat_timeout_seconds double precision,
+    revision integer DEFAULT 1 NOT NULL,
     CONSTRAINT tasks_heartbeat_timeout_seconds_check CHECK ((heartbeat_timeout_seconds >= (1)::double precision)),
     CONSTRAINT tasks_name_check CHECK (((length(name) >= 1) AND (length(name) <= 220))),
     CONSTRAINT tasks_priority_check CHECK (((priority >= 0) AND (priority <= 9))),
     CONSTRAINT tasks_queue_check CHECK (((length(queue) >= 1) AND (length(queue) <= 200))),
+    CONSTRAINT tasks_revision_check CHECK ((revision > 0)),
     CONSTRAINT tasks_start_deadline_seconds_check CHECK ((start_deadline_seconds > (0)::double precision)),
     CONSTRAINT tasks_timeout_seconds_check CHECK ((timeout_seconds > (0)::double precision)),
     CONSTRAINT tasks_total_deadline_seconds_check CHECK ((total_deadline_seconds > (0)::double precision))

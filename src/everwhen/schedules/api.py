@@ -21,6 +21,8 @@ from everwhen.core.zones import tz_version
 from everwhen.http.access import NAME_PATTERN, Access, Editor, Operator, Reader
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_cursor, read_number
+from everwhen.http.preconditions import Act, Change, TryOrChange, tag
+from everwhen.revisions import ANY, Expected
 from everwhen.schedules import looking_ahead, service
 from everwhen.schedules.ahead_api import DEFAULT_DAYS, ChangePlanOut, Days, DryRun, try_change
 from everwhen.schedules.catching_up import preview_creation
@@ -81,7 +83,7 @@ async def create_schedule(*, tenant: str, body: ScheduleIn, access: Editor, resp
         access.database, tenant_id=access.tenant_id, draft=draft, change=_change(access, None)
     )
     response.headers["Location"] = f"/v1/tenants/{tenant}/schedules/{made.name}"
-    return _out(made)
+    return _tagged(response, made)
 
 
 @router.get("/v1/tenants/{tenant}/schedules")
@@ -107,14 +109,21 @@ async def preview_timing(*, body: PreviewIn, access: Reader) -> PreviewOut:
 
 
 @router.get("/v1/tenants/{tenant}/schedules/{name}")
-async def get_schedule(*, name: ScheduleName, access: Reader) -> ScheduleOut:
+async def get_schedule(*, name: ScheduleName, access: Reader, response: Response) -> ScheduleOut:
     """Read one schedule."""
-    return _out(await service.get_schedule(access.database, tenant_id=access.tenant_id, name=name))
+    return _tagged(response, await service.get_schedule(access.database, tenant_id=access.tenant_id, name=name))
 
 
 @router.patch("/v1/tenants/{tenant}/schedules/{name}", responses=_BUSY)
-async def update_schedule(
-    *, name: ScheduleName, body: ScheduleChange, access: Editor, dry_run: DryRun = False, days: Days = DEFAULT_DAYS
+async def update_schedule(  # noqa: PLR0913  # what a change says
+    *,
+    name: ScheduleName,
+    body: ScheduleChange,
+    access: Editor,
+    expected: TryOrChange,
+    response: Response,
+    dry_run: DryRun = False,
+    days: Days = DEFAULT_DAYS,
 ) -> ScheduleOut | ChangePlanOut:
     """Make the next revision. What is due stays as it is; what was planned ahead is decided anew.
 
@@ -127,54 +136,62 @@ async def update_schedule(
         tenant_id=access.tenant_id,
         name=name,
         changes=lambda spec: changes_of(body, spec),
-        change=_change(access, body.reason),
+        change=_change(access, body.reason, expected),
     )
-    return _out(changed)
+    return _tagged(response, changed)
 
 
 @router.delete("/v1/tenants/{tenant}/schedules/{name}", status_code=204, responses=_BUSY)
-async def delete_schedule(*, name: ScheduleName, access: Editor, reason: Why = None) -> None:
+async def delete_schedule(*, name: ScheduleName, access: Editor, expected: Change, reason: Why = None) -> None:
     """End a schedule; its history stays, its name is free."""
     await service.delete_schedule(
         access.database,
         tenant_id=access.tenant_id,
         name=name,
-        change=_change(access, reason),
+        change=_change(access, reason, expected),
         on_ended=access.plane.on_ended,
     )
 
 
 @router.post("/v1/tenants/{tenant}/schedules/{name}/pause", responses=_BUSY)
-async def pause_schedule(*, name: ScheduleName, body: PauseIn, access: Operator) -> ScheduleOut:
+async def pause_schedule(
+    *, name: ScheduleName, body: PauseIn, access: Operator, expected: Act, response: Response
+) -> ScheduleOut:
     """Stop planning, with a reason, for good or until an instant."""
     paused = await service.pause_schedule(
         access.database,
         tenant_id=access.tenant_id,
         name=name,
-        change=_change(access, body.reason),
+        change=_change(access, body.reason, expected),
         until=body.until,
     )
-    return _out(paused)
+    return _tagged(response, paused)
 
 
 @router.post("/v1/tenants/{tenant}/schedules/{name}/resume", responses=_BUSY)
-async def resume_schedule(*, name: ScheduleName, access: Operator, body: ResumeIn | None = None) -> ResumedOut:
+async def resume_schedule(
+    *, name: ScheduleName, access: Operator, expected: Act, response: Response, body: ResumeIn | None = None
+) -> ResumedOut:
     """Plan again from now on, and say what becomes of the instants in between: by default they are skipped."""
     resumed = await service.resume_schedule(
         access.database,
         tenant_id=access.tenant_id,
         name=name,
-        change=_change(access, body and body.reason),
+        change=_change(access, body and body.reason, expected),
         rule=None if body is None or body.catch_up is None else rule_of(body.catch_up),
     )
+    tag(response, resumed.schedule.revision)
     return ResumedOut(**_out(resumed.schedule).model_dump(), left_behind=preview_out(resumed.left_behind))
 
 
 @router.post("/v1/tenants/{tenant}/schedules/{name}/release", responses=_BUSY)
-async def release_schedule(*, name: ScheduleName, access: Operator, body: ReasonIn | None = None) -> ScheduleOut:
+async def release_schedule(
+    *, name: ScheduleName, access: Operator, expected: Act, response: Response, body: ReasonIn | None = None
+) -> ScheduleOut:
     """Let the line of a strictly sequential schedule go on that a dead run holds up."""
-    change = _change(access, body and body.reason)
-    return _out(await service.release_schedule(access.database, tenant_id=access.tenant_id, name=name, change=change))
+    change = _change(access, body and body.reason, expected)
+    key: dict[str, Any] = {"tenant_id": access.tenant_id, "name": name}
+    return _tagged(response, await service.release_schedule(access.database, **key, change=change))
 
 
 @router.get("/v1/tenants/{tenant}/schedules/{name}/revisions")
@@ -234,8 +251,13 @@ async def _preview(
     )
 
 
-def _change(access: Access, reason: str | None) -> service.Change:
-    return service.Change(by=access.principal.subject, reason=reason)
+def _change(access: Access, reason: str | None, expected: Expected = ANY) -> service.Change:
+    return service.Change(by=access.principal.subject, reason=reason, expected=expected)
+
+
+def _tagged(response: Response, schedule: Schedule) -> ScheduleOut:
+    tag(response, schedule.revision)
+    return _out(schedule)
 
 
 def _out(schedule: Schedule) -> ScheduleOut:

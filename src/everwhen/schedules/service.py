@@ -43,6 +43,7 @@ from everwhen.core.zones import FIRST_INSTANT, LAST_INSTANT, tz_version
 from everwhen.errors import Conflict, InvalidInput, NotFound
 from everwhen.pauses.service import refuse_until
 from everwhen.postgres.pool import Connection, Database
+from everwhen.revisions import ANY, Expected, refuse_stale
 from everwhen.runs import service as runs
 from everwhen.runs.ends import OnEnded, nobody_follows
 from everwhen.schedules import gating, planner, store
@@ -70,10 +71,11 @@ SKIPS_BETWEEN_FIRES: Final = 3
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """Who changes a schedule, and why."""
+    """Who changes a schedule, why, and which revision of it."""
 
     by: str
     reason: str | None = None
+    expected: Expected = ANY
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +196,7 @@ async def change_schedule(
     conn: Connection, *, tenant_id: UUID, name: str, changes: Callable[[Spec], Mapping[str, Any]], change: Change
 ) -> Changed:
     """Make the next revision in the caller's transaction, as `update_schedule` does; return what it changed."""
-    cursor = await _locked(conn, tenant_id, name)
+    cursor = await _locked(conn, tenant_id, name, change)
     await planner.settle(conn, cursor, now=conn.now)
     ahead = await runs.list_planned_ahead(conn, tenant_ids=[tenant_id], schedule_uids=[cursor.uid], now=conn.now)
     await _withdraw(conn, cursor, Reason.SCHEDULE_CHANGED)
@@ -236,7 +238,7 @@ async def pause_schedule(
     """
     async with db.tenant(tenant_id) as conn:
         refuse_until(until, now=conn.now)
-        cursor = await _locked(conn, tenant_id, name)
+        cursor = await _locked(conn, tenant_id, name, change)
         await pause_locked(conn, cursor, change=change, until=until)
         return await _read(conn, tenant_id, name)
 
@@ -262,7 +264,7 @@ async def resume_schedule(
     It goes by the schedule's catch-up, or by `rule` this once. Raise NotFound, and Conflict when it is not paused.
     """
     async with db.tenant(tenant_id) as conn:
-        cursor = await _locked(conn, tenant_id, name)
+        cursor = await _locked(conn, tenant_id, name, change)
         left_behind = await resume_locked(conn, cursor, change=change, rule=rule)
         return Resumed(schedule=await _read(conn, tenant_id, name), left_behind=left_behind)
 
@@ -286,7 +288,7 @@ async def release_schedule(db: Database, *, tenant_id: UUID, name: str, change: 
     Raises NotFound.
     """
     async with db.tenant(tenant_id) as conn:
-        cursor = await _locked(conn, tenant_id, name)
+        cursor = await _locked(conn, tenant_id, name, change)
         if await gating.release(conn, tenant_id=tenant_id, uid=cursor.uid):
             state = ScheduleState(cursor.state)
             await _set_state(conn, cursor, state, cursor.state_reason, until=cursor.paused_until)
@@ -302,7 +304,9 @@ async def delete_schedule(
     What it planned, is due and was not let in by its gate is skipped; `on_ended` hears of it.
     """
     async with db.tenant(tenant_id) as conn:
-        cursor = await _settled(conn, tenant_id, name, Reason.SCHEDULE_DELETED)
+        cursor = await _locked(conn, tenant_id, name, change)
+        await planner.settle(conn, cursor, now=conn.now)
+        await _withdraw(conn, cursor, Reason.SCHEDULE_DELETED)
         await arrears.drop_past(conn, cursor)
         await set_calendars(conn, tenant_id=tenant_id, schedule_uid=cursor.uid, names=())
         await _set_state(conn, cursor, ScheduleState.DELETED, change.reason)
@@ -361,14 +365,6 @@ async def _replace(conn: Connection, cursor: CursorRow, after: Mapping[str, Any]
         raise _unknown_task(task) from error
 
 
-async def _settled(conn: Connection, tenant_id: UUID, name: str, reason: Reason) -> CursorRow:
-    """Lock the schedule, decide what is due under the revision in force, withdraw what was planned ahead."""
-    cursor = await _locked(conn, tenant_id, name)
-    await planner.settle(conn, cursor, now=conn.now)
-    await _withdraw(conn, cursor, reason)
-    return cursor
-
-
 async def _withdraw(conn: Connection, cursor: CursorRow, reason: Reason) -> None:
     await runs.withdraw_planned(conn, tenant_id=cursor.tenant_id, schedule_uid=cursor.uid, now=conn.now, reason=reason)
 
@@ -415,10 +411,12 @@ async def _record(conn: Connection, tenant_id: UUID, uid: UUID, *, action: Revis
     )
 
 
-async def _locked(conn: Connection, tenant_id: UUID, name: str) -> CursorRow:
+async def _locked(conn: Connection, tenant_id: UUID, name: str, change: Change) -> CursorRow:
+    """Lock the schedule at the revision that the change means; each statement that writes it says so again."""
     cursor = await store.lock_cursor(conn, tenant_id=tenant_id, name=name)
     if cursor is None:
         raise _unknown()
+    refuse_stale(change.expected, cursor.revision)
     return cursor
 
 

@@ -15,6 +15,7 @@ from everwhen.http.access import NAME_PATTERN, Editor, Platform, Reader
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.fields import Utc, Wire
 from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_number
+from everwhen.http.preconditions import Change, tag
 from everwhen.postgres.pool import Database
 from everwhen.sentinel import service
 from everwhen.sentinel.model import MEANINGS, Finding, FindingKind
@@ -94,17 +95,26 @@ async def list_all_findings(
 
 
 @router.get("/v1/tenants/{tenant}/schedules/{name}/punctuality")
-async def get_punctuality(*, name: ScheduleName, access: Reader) -> PunctualityOut:
+async def get_punctuality(*, name: ScheduleName, access: Reader, response: Response) -> PunctualityOut:
     """Say how many of a schedule's runs started within its objective, in the last 7 and 30 days."""
-    return _out(await service.get_punctuality(access.database, tenant_id=access.tenant_id, name=name))
+    view = await service.get_punctuality(access.database, tenant_id=access.tenant_id, name=name)
+    tag(response, view.revision)
+    return _out(view)
 
 
 @router.put("/v1/tenants/{tenant}/schedules/{name}/punctuality")
-async def set_objective(*, name: ScheduleName, body: ObjectiveIn, access: Editor) -> PunctualityOut:
+async def set_objective(
+    *, name: ScheduleName, body: ObjectiveIn, access: Editor, expected: Change, response: Response
+) -> PunctualityOut:
     """Say how late a schedule's runs may start; what was counted stays as it was judged."""
     view = await service.set_objective(
-        access.database, tenant_id=access.tenant_id, name=name, objective_seconds=body.objective_seconds
+        access.database,
+        tenant_id=access.tenant_id,
+        name=name,
+        objective_seconds=body.objective_seconds,
+        expected=expected,
     )
+    tag(response, view.revision)
     return _out(view)
 
 

@@ -136,10 +136,11 @@ class MissedSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objective:
-    """How late a schedule's starts may be (None: the default), and how far they are counted."""
+    """How late a schedule's starts may be (None: the default), how far they are counted, how often it was set."""
 
     objective_seconds: float | None
     measured_until: datetime
+    revision: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

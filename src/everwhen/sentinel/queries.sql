@@ -252,15 +252,20 @@ select * from unnest(%(tenant_ids)s::uuid[], %(uids)s::uuid[], %(untils)s::times
 on conflict (tenant_id, schedule_uid) do update set measured_until = excluded.measured_until;
 
 -- name: set_objective
--- How late a start of this schedule may be. What was counted stays as it was judged.
-insert into everwhen.measured as m (tenant_id, schedule_uid, measured_until, objective_seconds)
-select s.tenant_id, s.uid, s.created_at, %(objective_seconds)s
+-- How late a start of this schedule may be. What was counted stays as it was judged. Zero rows: it is another revision
+-- than the caller means; before the first objective it is 0.
+insert into everwhen.measured as m (tenant_id, schedule_uid, measured_until, objective_seconds, revision)
+select s.tenant_id, s.uid, s.created_at, %(objective_seconds)s, 1
 from everwhen.schedules s
 where s.tenant_id = %(tenant_id)s and s.uid = %(schedule_uid)s
-on conflict (tenant_id, schedule_uid) do update set objective_seconds = excluded.objective_seconds;
+  and (%(among)s::int[] is null or 0 = any(%(among)s::int[]) or exists (
+    select from everwhen.measured h where h.tenant_id = s.tenant_id and h.schedule_uid = s.uid))
+on conflict (tenant_id, schedule_uid) do update
+set objective_seconds = excluded.objective_seconds, revision = m.revision + 1
+where %(among)s::int[] is null or m.revision = any(%(among)s::int[]);
 
 -- name: get_objective
-select m.objective_seconds, m.measured_until from everwhen.measured m
+select m.objective_seconds, m.measured_until, m.revision from everwhen.measured m
 where m.tenant_id = %(tenant_id)s and m.schedule_uid = %(schedule_uid)s;
 
 -- name: read_punctuality

@@ -8,6 +8,7 @@ from uuid import UUID
 from everwhen import metrics
 from everwhen.core.punctuality import DEFAULT_OBJECTIVE_SECONDS, Punctuality, summarise
 from everwhen.postgres.pool import Database
+from everwhen.revisions import ANY, Expected, stale
 from everwhen.schedules import service as schedules
 from everwhen.sentinel import store
 from everwhen.sentinel.model import Finding, FindingKind
@@ -23,6 +24,7 @@ class PunctualityView:
 
     objective_seconds: float
     measured_until: datetime | None
+    revision: int
     periods: dict[int, Punctuality]
 
 
@@ -46,11 +48,19 @@ async def collect_metrics(db: Database, *, accept: str) -> tuple[bytes, str]:
     return metrics.render(accept)
 
 
-async def set_objective(db: Database, *, tenant_id: UUID, name: str, objective_seconds: float) -> PunctualityView:
-    """Say how late the starts of a schedule may be; raise NotFound. What was counted stays as it was judged."""
+async def set_objective(
+    db: Database, *, tenant_id: UUID, name: str, objective_seconds: float, expected: Expected = ANY
+) -> PunctualityView:
+    """Say how late the starts of a schedule may be. What was counted stays as it was judged.
+
+    Raises NotFound, and PreconditionFailed when it is not the revision that was expected.
+    """
     uid = (await schedules.get_schedule(db, tenant_id=tenant_id, name=name)).uid
     async with db.tenant(tenant_id) as conn:
-        await store.set_objective(conn, tenant_id=tenant_id, schedule_uid=uid, objective_seconds=objective_seconds)
+        key = {"tenant_id": tenant_id, "schedule_uid": uid}
+        if not await store.set_objective(conn, **key, objective_seconds=objective_seconds, among=expected.among):
+            current = await store.get_objective(conn, **key)
+            raise stale(expected, 0 if current is None else current.revision)
     return await get_punctuality(db, tenant_id=tenant_id, name=name)
 
 
@@ -67,5 +77,6 @@ async def get_punctuality(db: Database, *, tenant_id: UUID, name: str) -> Punctu
     return PunctualityView(
         objective_seconds=DEFAULT_OBJECTIVE_SECONDS if seconds is None else seconds,
         measured_until=None if objective is None else objective.measured_until,
+        revision=0 if objective is None else objective.revision,
         periods=periods,
     )

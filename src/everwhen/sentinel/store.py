@@ -184,9 +184,16 @@ async def set_measured(
     return await execute_count(conn, _SQL["set_measured"], parameters)
 
 
-async def set_objective(conn: Conn, *, tenant_id: UUID, schedule_uid: UUID, objective_seconds: float) -> int:
-    """Say how late the starts of a schedule may be."""
-    parameters = {"tenant_id": tenant_id, "schedule_uid": schedule_uid, "objective_seconds": objective_seconds}
+async def set_objective(
+    conn: Conn, *, tenant_id: UUID, schedule_uid: UUID, objective_seconds: float, among: Sequence[int] | None
+) -> int:
+    """Say how late the starts of a schedule may be; 0 when its revision is not among these (None: any)."""
+    parameters = {
+        "tenant_id": tenant_id,
+        "schedule_uid": schedule_uid,
+        "objective_seconds": objective_seconds,
+        "among": None if among is None else list(among),
+    }
     return await execute_count(conn, _SQL["set_objective"], parameters)
 
 

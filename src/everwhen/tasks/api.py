@@ -20,6 +20,7 @@ from everwhen.http.access import NAME_PATTERN, Editor, Reader
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.fields import MOST_SECONDS, Name, PositiveSeconds, Priority, Utc, Wire
 from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_cursor
+from everwhen.http.preconditions import Change, tag
 from everwhen.tasks import service
 from everwhen.tasks.model import Task, TaskDraft, retry_from_json, retry_to_json
 
@@ -134,6 +135,7 @@ class TaskOut(BaseModel):
     start_deadline_seconds: float | None
     total_deadline_seconds: float | None
     heartbeat_timeout_seconds: float | None
+    revision: int
     created_at: Utc
     updated_at: Utc
 
@@ -153,6 +155,7 @@ async def create_task(*, tenant: str, body: TaskIn, access: Editor, response: Re
     )
     made = await service.create_task(access.database, tenant_id=access.tenant_id, draft=draft)
     response.headers["Location"] = f"/v1/tenants/{tenant}/tasks/{made.name}"
+    tag(response, made.revision)
     return _out(made)
 
 
@@ -168,16 +171,24 @@ async def list_tasks(
 
 
 @router.get("/v1/tenants/{tenant}/tasks/{name}")
-async def get_task(*, name: TaskName, access: Reader) -> TaskOut:
+async def get_task(*, name: TaskName, access: Reader, response: Response) -> TaskOut:
     """Read one task."""
-    return _out(await service.get_task(access.database, tenant_id=access.tenant_id, name=name))
+    found = await service.get_task(access.database, tenant_id=access.tenant_id, name=name)
+    tag(response, found.revision)
+    return _out(found)
 
 
 @router.patch("/v1/tenants/{tenant}/tasks/{name}")
-async def update_task(*, name: TaskName, body: TaskChange, access: Editor) -> TaskOut:
+async def update_task(
+    *, name: TaskName, body: TaskChange, access: Editor, expected: Change, response: Response
+) -> TaskOut:
     """Change a task. Runs that wait already stay in their queue; failed attempts follow the new retry policy."""
     changes: dict[str, Any] = body.model_dump(exclude_unset=True)
-    return _out(await service.update_task(access.database, tenant_id=access.tenant_id, name=name, changes=changes))
+    changed = await service.update_task(
+        access.database, tenant_id=access.tenant_id, name=name, changes=changes, expected=expected
+    )
+    tag(response, changed.revision)
+    return _out(changed)
 
 
 def _out(task: Task) -> TaskOut:
@@ -190,6 +201,7 @@ def _out(task: Task) -> TaskOut:
         start_deadline_seconds=task.start_deadline_seconds,
         total_deadline_seconds=task.total_deadline_seconds,
         heartbeat_timeout_seconds=task.heartbeat_timeout_seconds,
+        revision=task.revision,
         created_at=task.created_at,
         updated_at=task.updated_at,
     )

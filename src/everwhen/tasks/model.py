@@ -20,6 +20,7 @@ class Task:
     start_deadline_seconds: float | None
     total_deadline_seconds: float | None
     heartbeat_timeout_seconds: float | None
+    revision: int
     created_at: datetime
     updated_at: datetime
 
@@ -50,6 +51,7 @@ class TaskRow:
     start_deadline_seconds: float | None
     total_deadline_seconds: float | None
     heartbeat_timeout_seconds: float | None
+    revision: int
     created_at: datetime
     updated_at: datetime
 
@@ -95,6 +97,7 @@ def task_from_row(row: TaskRow) -> Task:
         start_deadline_seconds=row.start_deadline_seconds,
         total_deadline_seconds=row.total_deadline_seconds,
         heartbeat_timeout_seconds=row.heartbeat_timeout_seconds,
+        revision=row.revision,
         created_at=row.created_at,
         updated_at=row.updated_at,
     )

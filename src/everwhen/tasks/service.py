@@ -7,6 +7,7 @@ from uuid import UUID
 
 from everwhen.errors import Conflict, InvalidInput, NotFound
 from everwhen.postgres.pool import Database
+from everwhen.revisions import ANY, Expected, refuse_stale, stale
 from everwhen.tasks import store
 from everwhen.tasks.model import Task, TaskDraft, retry_from_json, retry_to_json, task_from_row
 
@@ -59,23 +60,28 @@ async def list_tasks(db: Database, *, tenant_id: UUID, after: str = "", limit: i
     return [task_from_row(row) for row in rows]
 
 
-async def update_task(db: Database, *, tenant_id: UUID, name: str, changes: Mapping[str, Any]) -> Task:
+async def update_task(
+    db: Database, *, tenant_id: UUID, name: str, changes: Mapping[str, Any], expected: Expected = ANY
+) -> Task:
     """Change the fields of `TaskDraft` that `changes` names; those of `retry` are merged one by one.
 
-    Runs that wait already stay in their queue. Raises NotFound, and InvalidInput when the merged retry policy does not
-    fit together.
+    Runs that wait already stay in their queue. Raises NotFound, PreconditionFailed when it is not the revision that was
+    expected, and InvalidInput when the merged retry policy does not fit together.
     """
     async with db.tenant(tenant_id) as conn:
         row = await store.lock_task(conn, tenant_id=tenant_id, name=name)
         if row is None:
             raise _unknown()
+        refuse_stale(expected, row.revision)
         kept = {key: getattr(row, key) for key in _KEPT}
         after = kept | {key: value for key, value in changes.items() if key != _RETRY}
         retry = _merged_retry(json.loads(row.retry), changes.get(_RETRY) or {})
         await store.open_lane(conn, tenant_id=tenant_id, queue=after["queue"])
-        row = await store.update_task(conn, tenant_id=tenant_id, name=name, retry=retry, now=conn.now, **after)
-        assert row is not None  # it is locked
-        return task_from_row(row)
+        key = {"tenant_id": tenant_id, "name": name, "among": expected.among}
+        changed = await store.update_task(conn, **key, retry=retry, now=conn.now, **after)
+        if changed is None:
+            raise stale(expected, row.revision)
+        return task_from_row(changed)
 
 
 def _merged_retry(stored: dict[str, Any], changes: Mapping[str, Any]) -> str:

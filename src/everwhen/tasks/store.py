@@ -1,5 +1,6 @@
 """One function for each statement of `queries.sql`; the names are the statements'."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -62,9 +63,10 @@ async def update_task(
     start_deadline_seconds: float | None,
     total_deadline_seconds: float | None,
     heartbeat_timeout_seconds: float | None,
+    among: Sequence[int] | None,
     now: datetime,
 ) -> TaskRow | None:
-    """Return None when there is no such task. `retry` is JSON text."""
+    """Return None when there is no such task, or its revision is not among these (None: any). `retry` is JSON text."""
     params = {
         "tenant_id": tenant_id,
         "name": name,
@@ -75,6 +77,7 @@ async def update_task(
         "start_deadline_seconds": start_deadline_seconds,
         "total_deadline_seconds": total_deadline_seconds,
         "heartbeat_timeout_seconds": heartbeat_timeout_seconds,
+        "among": None if among is None else list(among),
         "now": now,
     }
     return await fetch_optional(conn, _SQL["update_task"], params, TaskRow)

@@ -148,7 +148,7 @@ class EverwhenTest:
 
     async def call(self, method: str, path: str, body: Any = None) -> Any:
         """Call the API of the tenant, as `schedules/nightly/pause`; raise AssertionError with its problem."""
-        headers = {"Idempotency-Key": real.new_secret()}
+        headers = {"Idempotency-Key": real.new_secret(), "If-Match": "*"}
         answer = await self._client.request(method, path, json=body, headers=headers)
         assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text}"
         return answer.json() if answer.content else None

@@ -2,15 +2,16 @@
 
 # ruff: noqa: FAST003  # the tenant in the path is read by the dependency that grants access
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 
 from everwhen.http.access import NAME_PATTERN, Access, Editor, Reader
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_cursor, read_number
+from everwhen.http.preconditions import Put, tag
 from everwhen.workflows import definitions
-from everwhen.workflows.model import Change
+from everwhen.workflows.model import Change, WorkflowRow
 from everwhen.workflows.wire import (
     CheckIn,
     CheckOut,
@@ -45,7 +46,7 @@ async def create_workflow(*, tenant: str, body: WorkflowIn, access: Editor, resp
         change=_change(access, body),
     )
     response.headers["Location"] = f"/v1/tenants/{tenant}/workflows/{made.name}"
-    return workflow_out(made)
+    return _tagged(response, made)
 
 
 @router.get("/v1/tenants/{tenant}/workflows")
@@ -69,22 +70,28 @@ async def validate_workflow(*, body: CheckIn, access: Reader) -> CheckOut:
 
 
 @router.get("/v1/tenants/{tenant}/workflows/{name}")
-async def get_workflow(*, name: WorkflowName, access: Reader) -> WorkflowOut:
+async def get_workflow(*, name: WorkflowName, access: Reader, response: Response) -> WorkflowOut:
     """Read a workflow with its latest definition."""
-    return workflow_out(await definitions.get_workflow(access.database, tenant_id=access.tenant_id, name=name))
+    return _tagged(response, await definitions.get_workflow(access.database, tenant_id=access.tenant_id, name=name))
 
 
-@router.put("/v1/tenants/{tenant}/workflows/{name}")
-async def replace_workflow(*, name: WorkflowName, body: VersionIn, access: Editor) -> WorkflowOut:
-    """Write the next version, unless it says what the latest one says. Runs that have started keep theirs."""
-    made = await definitions.replace_workflow(
-        access.database,
-        tenant_id=access.tenant_id,
-        name=name,
-        definition=body.definition,
-        change=_change(access, body),
-    )
-    return workflow_out(made)
+@router.put(
+    "/v1/tenants/{tenant}/workflows/{name}",
+    responses={201: {"model": WorkflowOut, "description": "There was none, and it was made"}},
+)
+async def replace_workflow(
+    *, name: WorkflowName, body: VersionIn, access: Editor, expected: Put, response: Response
+) -> WorkflowOut:
+    """Write the next version, unless it says what the latest one says; or, with `If-None-Match: *`, make the first.
+
+    Runs that have started keep theirs.
+    """
+    said: dict[str, Any] = {"definition": body.definition, "change": _change(access, body)}
+    key: dict[str, Any] = {"tenant_id": access.tenant_id, "name": name, **said}
+    if expected.absent:
+        response.status_code = 201
+        return _tagged(response, await definitions.put_new_workflow(access.database, **key))
+    return _tagged(response, await definitions.replace_workflow(access.database, **key, expected=expected))
 
 
 @router.get("/v1/tenants/{tenant}/workflows/{name}/versions")
@@ -105,6 +112,11 @@ async def get_workflow_version(*, name: WorkflowName, version: Version, access: 
     """Read what a version says."""
     found = await definitions.get_definition(access.database, tenant_id=access.tenant_id, name=name, version=version)
     return WorkflowDefinitionOut(version=version, definition=found)
+
+
+def _tagged(response: Response, row: WorkflowRow) -> WorkflowOut:
+    tag(response, row.version)
+    return workflow_out(row)
 
 
 def _change(access: Access, body: VersionIn) -> Change:

@@ -14,6 +14,7 @@ from everwhen.core.retry import RetryPolicy
 from everwhen.core.targets import WORKFLOW_QUEUE, workflow_task
 from everwhen.errors import Conflict, FieldError, InvalidInput, NotFound
 from everwhen.postgres.pool import Connection, Database
+from everwhen.revisions import ANY, NONE, Expected, refuse_stale, stale
 from everwhen.tasks.model import retry_from_json, retry_to_json
 from everwhen.workflows.catalogue import store as catalogue
 from everwhen.workflows.model import Change, VersionItem, WorkflowItem, WorkflowRow
@@ -41,20 +42,42 @@ async def create_workflow(
         return await _read(conn, tenant_id, name)
 
 
-async def replace_workflow(
+async def put_new_workflow(
     db: Database, *, tenant_id: UUID, name: str, definition: Mapping[str, Any], change: Change
 ) -> WorkflowRow:
-    """Write the next version, if it says anything else than the latest; raise NotFound, and InvalidInput."""
+    """Make a workflow as `create_workflow` does; raise PreconditionFailed when the name is taken."""
+    try:
+        return await create_workflow(db, tenant_id=tenant_id, name=name, definition=definition, change=change)
+    except Conflict:
+        raise stale(NONE, (await get_workflow(db, tenant_id=tenant_id, name=name)).version) from None
+
+
+async def replace_workflow(  # what a change says
+    db: Database,
+    *,
+    tenant_id: UUID,
+    name: str,
+    definition: Mapping[str, Any],
+    change: Change,
+    expected: Expected = ANY,
+) -> WorkflowRow:
+    """Write the next version, if it says anything else than the latest.
+
+    Raises NotFound, PreconditionFailed when it is not the version that was expected, and InvalidInput.
+    """
     async with db.tenant(tenant_id) as conn:
         before = await catalogue.lock_workflow(conn, tenant_id=tenant_id, name=name)
         if before is None:
             raise unknown()
+        refuse_stale(expected, before.version)
         workflow = read_definition(name, definition)
         await _check_tasks(conn, tenant_id, workflow)
         if json.loads(before.definition) == workflow_to_json(workflow):
             return before
-        version = await catalogue.next_version(conn, tenant_id=tenant_id, name=name, now=conn.now)
-        assert version is not None  # it is locked
+        among = expected.among
+        version = await catalogue.next_version(conn, tenant_id=tenant_id, name=name, among=among, now=conn.now)
+        if version is None:
+            raise stale(expected, before.version)
         await _write(conn, tenant_id, workflow, version=version, change=change)
         return await _read(conn, tenant_id, name)
 

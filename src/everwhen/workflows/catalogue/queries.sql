@@ -8,9 +8,11 @@ on conflict (tenant_id, name) do nothing
 returning version;
 
 -- name: next_version
+-- Zero rows: it is another version than the caller means.
 update everwhen.workflows
 set version = version + 1, updated_at = %(now)s
 where tenant_id = %(tenant_id)s and name = %(name)s
+  and (%(among)s::int[] is null or version = any(%(among)s::int[]))
 returning version;
 
 -- name: insert_version

@@ -22,9 +22,11 @@ async def insert_workflow(conn: Conn, *, tenant_id: UUID, name: str, now: dateti
     return await fetch_optional(conn, _SQL["insert_workflow"], params, int)
 
 
-async def next_version(conn: Conn, *, tenant_id: UUID, name: str, now: datetime) -> int | None:
-    """Return the next version's number; None when there is no such workflow."""
-    params = {"tenant_id": tenant_id, "name": name, "now": now}
+async def next_version(
+    conn: Conn, *, tenant_id: UUID, name: str, among: Sequence[int] | None, now: datetime
+) -> int | None:
+    """Return the next version's number; None without such a workflow at one of these versions (None: any)."""
+    params = {"tenant_id": tenant_id, "name": name, "among": None if among is None else list(among), "now": now}
     return await fetch_optional(conn, _SQL["next_version"], params, int)
 
 
