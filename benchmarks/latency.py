@@ -30,6 +30,6 @@ def measure(cluster: Cluster, *, samples: int) -> dict[str, Any]:
     time.sleep(1.5)
     begun = cluster.fetch("select run_id::text, extract(epoch from started_at)::float8 from everwhen.attempts")
     lags = [started - asked[run_id] for run_id, started in begun if run_id in asked]
-    cluster.sql.execute("truncate everwhen.idempotency_keys")
+    cluster.sql.execute("truncate everwhen.replies")
     cluster.stop(worker, api)
     return {"latency": latency(lags), "other_cores": meter.other_cores()}

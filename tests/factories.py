@@ -79,7 +79,7 @@ async def make_run(
     async with db.tenant(tenant.id) as conn:
         due_at = conn.now + timedelta(hours=1) if state is RunState.PLANNED else at
     request = RunRequest(task=name, at=due_at, input=input or {}, has_input=True)
-    view, _ = await runs.request_run(db, tenant_id=tenant.id, request=request, key=name)
+    view = await runs.request_run(db, tenant_id=tenant.id, request=request)
     await _drive(db, tenant, view, state=state)
     return await runs.get_run(db, tenant_id=tenant.id, ref=str(view.row.run_id))
 

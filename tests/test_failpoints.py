@@ -16,7 +16,6 @@ from click.testing import CliRunner
 
 from everwhen import failpoints
 from everwhen.cli import main
-from everwhen.core.lifecycle import RunState
 from everwhen.core.overlap import Overlap, OverlapPolicy
 from everwhen.core.planning import CatchUp, CatchUpPolicy
 from everwhen.core.triggers import Timing, parse_trigger
@@ -25,8 +24,6 @@ from everwhen.failpoints import ALLOWED, LOG, POINTS, VARIABLE, FailpointError
 from everwhen.operations.operator import Operator
 from everwhen.overlap.gatekeeper import Gatekeeper
 from everwhen.postgres.pool import Database
-from everwhen.runs import service as runs
-from everwhen.runs.model import RunRequest
 from everwhen.schedules import service as schedules
 from everwhen.schedules.model import ScheduleDraft, Spec
 from everwhen.schedules.scheduler import Scheduler
@@ -198,22 +195,6 @@ async def test_a_failpoint_of_the_server_fires_and_leaves_all_or_nothing(scene: 
         await go_past()
 
     assert await is_done() == (place in {"after_commit", "before_reply"})
-
-
-async def test_a_request_whose_answer_was_lost_is_answered_by_the_run_it_made(database, scene):
-    """What a failpoint after the commit is for: the client asks again with its key, and there is one run."""
-    request = RunRequest(task="report", input={}, has_input=True)
-
-    async def ask():
-        return await runs.request_run(database, tenant_id=scene.line.tenant.id, request=request, key="k")
-
-    with failpoints.armed("transaction.after_commit:error:1"), pytest.raises(FailpointError):
-        await ask()
-    view, known = await ask()
-
-    assert known
-    assert await scene.count("runs") == 1
-    assert view.state is RunState.WAITING
 
 
 # Actions and permission -----------------------------------------------------------------------------------------------

@@ -55,6 +55,7 @@ from everwhen.pauses.attendant import Attendant
 from everwhen.postgres.migrate import assert_compatible
 from everwhen.postgres.pool import Connection, Database, PoolLimits, SetClock
 from everwhen.postgres.wakeups import Wakeups, notify, queue_topic
+from everwhen.replies import service as replies
 from everwhen.roles import Loop, Role
 from everwhen.runs import api as runs_api
 from everwhen.runs.ends import OnEnded, follow_with
@@ -64,6 +65,7 @@ from everwhen.schedules.scheduler import Scheduler
 from everwhen.sentinel import api as sentinel_api
 from everwhen.sentinel.sentinel import Sentinel
 from everwhen.sentinel.service import collect_metrics
+from everwhen.sweeping import Sweeper
 from everwhen.tasks import api as tasks_api
 from everwhen.tenants import api as tenants_api
 from everwhen.tenants import service as tenants
@@ -97,6 +99,9 @@ FEATURES: Final = (
     alert_templates_api,
 )
 """The control API: each feature's module with its router."""
+
+SWEEPS: Final = (replies.sweep,)
+"""What the sweeper deletes."""
 
 log = structlog.get_logger("everwhen.app")
 
@@ -172,7 +177,7 @@ def make_app(services: Services) -> FastAPI:
     return create_app(plane, routers=[feature.router for feature in FEATURES], first_routes=worker.routes())
 
 
-def make_role(name: RoleName, services: Services) -> Role:  # noqa: PLR0911  # one for each role
+def make_role(name: RoleName, services: Services) -> Role:  # noqa: C901, PLR0911  # one for each role
     """Make one of the roles that tick; the API is served apart."""
     settings = services.settings
     match name:
@@ -219,6 +224,8 @@ def make_role(name: RoleName, services: Services) -> Role:  # noqa: PLR0911  # o
                 overdue=timedelta(seconds=settings.sentinel_overdue_seconds),
                 waiting=timedelta(seconds=settings.sentinel_wait_seconds),
             )
+        case "sweeper":
+            return Sweeper(database=services.database, sweeps=SWEEPS)
         case "api":
             raise ValueError("the API does not tick")
 

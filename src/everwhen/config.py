@@ -33,7 +33,7 @@ OTHER_VARIABLES: Final = frozenset({
 })  # fmt: skip
 
 RoleName = Literal[
-    "api", "scheduler", "conductor", "gatekeeper", "attendant", "reaper", "observer", "operator", "sentinel"
+    "api", "scheduler", "conductor", "gatekeeper", "attendant", "reaper", "observer", "operator", "sentinel", "sweeper"
 ]
 ALL_ROLES: Final[tuple[RoleName, ...]] = (
     "api",
@@ -45,6 +45,7 @@ ALL_ROLES: Final[tuple[RoleName, ...]] = (
     "observer",
     "operator",
     "sentinel",
+    "sweeper",
 )
 
 

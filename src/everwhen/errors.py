@@ -77,6 +77,12 @@ class Conflict(EverwhenError):  # noqa: N818
     status, code, title = 409, "conflict", "Conflict"
 
 
+class InFlight(Conflict):
+    """A request that would do the same is under way; the same request may succeed later."""
+
+    retryable = True
+
+
 class PreconditionFailed(EverwhenError):  # noqa: N818
     """It is not, or no longer, what the request was meant for."""
 

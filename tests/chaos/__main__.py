@@ -288,7 +288,8 @@ def _instants(spec: dict, created: datetime, until: datetime, period: int) -> li
 
 def _judge_client(fleet: Fleet, client: Client, verdict: Verdict) -> None:
     """What was acknowledged is there; a key stands for one run, however often it was asked."""
-    known = dict(fleet.fetch("select key, run_id::text from everwhen.idempotency_keys"))
+    kept = "select key, convert_from(body, 'UTF8')::json ->> 'id' from everwhen.replies where operation = 'request_run'"
+    known = dict(fleet.fetch(kept))
     verdict.blame(
         "acknowledged, but not there", (key for key, run in client.acknowledged.items() if known.get(key) != run)
     )

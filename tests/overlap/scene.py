@@ -85,12 +85,9 @@ class Scene:
     async def reap(self) -> Tick:
         return await Reaper(database=self.db, jitter=lambda: 0.0, on_ended=followers()).tick(self.now)
 
-    async def request(self, overlap: str = "respect", *, schedule: str = "minutely", key: str, **known: Any) -> RunView:
+    async def request(self, overlap: str = "respect", *, schedule: str = "minutely", **known: Any) -> RunView:
         request = RunRequest(schedule=schedule, overlap=OverlapWish(overlap), **known)
-        view, _ = await runs.request_run(
-            self.db, tenant_id=self.tenant.id, request=request, key=key, on_ended=followers()
-        )
-        return view
+        return await runs.request_run(self.db, tenant_id=self.tenant.id, request=request, on_ended=followers())
 
     async def claim(self, limit: int = 10, lease_seconds: float = 3600.0) -> list[Lease]:
         claim = Claim(
@@ -124,7 +121,7 @@ class Scene:
 
     async def rows(self, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
         async with self.db.system() as conn:
-            return await (await conn.execute(query, parameters or None)).fetchall()
+            return await (await conn.execute(query.encode(), parameters or None)).fetchall()
 
     async def is_sound(self) -> bool:
         """Whether every promise holds; what does not is shown."""

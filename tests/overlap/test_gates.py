@@ -233,10 +233,10 @@ async def test_a_start_deadline_ends_a_held_run(database) -> None:
 
 async def test_a_run_asked_for_by_hand_meets_the_policy_unless_it_says_otherwise(scene: Scene) -> None:
     await scene.create(policy="skip", every="PT1H")
-    first = await scene.request(key="1")
-    second = await scene.request(key="2")
-    third = await scene.request("wait", key="3")
-    fourth = await scene.request("ignore", key="4")
+    first = await scene.request()
+    second = await scene.request()
+    third = await scene.request("wait")
+    fourth = await scene.request("ignore")
 
     assert (first.state, first.row.is_held) == ("waiting", False)
     assert (second.state, second.row.reason) == ("skipped", "overlap.previous_running")
@@ -252,7 +252,7 @@ async def test_a_run_asked_for_by_hand_meets_the_policy_unless_it_says_otherwise
 async def test_a_run_asked_for_at_an_instant_is_held_until_then(scene: Scene) -> None:
     await scene.create(policy="skip", every="PT1H")
     at = scene.start + 3 * MINUTE
-    run = await scene.request(key="1", at=at)
+    run = await scene.request(at=at)
     assert (run.state, run.row.is_held) == ("planned", True)
 
     scene.now = at
@@ -264,9 +264,9 @@ async def test_a_run_asked_for_at_an_instant_is_held_until_then(scene: Scene) ->
 
 async def test_a_held_run_can_be_cancelled_due_or_not(scene: Scene) -> None:
     await scene.create(policy="buffer_one", every="PT1H")
-    running = await scene.request(key="1")
-    due = await scene.request(key="2")
-    ahead = await scene.request(key="3", at=scene.start + MINUTE)
+    running = await scene.request()
+    due = await scene.request()
+    ahead = await scene.request(at=scene.start + MINUTE)
 
     for view in (due, ahead):
         assert (await scene.cancel(view.row.run_id)).state == "cancelled"
@@ -277,8 +277,8 @@ async def test_a_held_run_can_be_cancelled_due_or_not(scene: Scene) -> None:
 
 async def test_a_cancelled_run_gives_its_slot_to_the_next(scene: Scene) -> None:
     await scene.create(policy="buffer_one", every="PT1H")
-    first = await scene.request(key="1")
-    second = await scene.request(key="2")
+    first = await scene.request()
+    second = await scene.request()
 
     await scene.cancel(first.row.run_id)
 
@@ -288,9 +288,9 @@ async def test_a_cancelled_run_gives_its_slot_to_the_next(scene: Scene) -> None:
 
 async def test_the_lists_know_held_runs(scene: Scene) -> None:
     await scene.create(policy="buffer_one", every="PT1H")
-    await scene.request(key="1")
-    due = await scene.request(key="2")
-    ahead = await scene.request(key="3", at=scene.start + 30 * MINUTE)
+    await scene.request()
+    due = await scene.request()
+    ahead = await scene.request(at=scene.start + 30 * MINUTE)
 
     async def ids(state: str) -> set[uuid.UUID]:
         where = runs.RunFilter(schedule="minutely", state=runs.RunState(state))
@@ -304,8 +304,8 @@ async def test_the_lists_know_held_runs(scene: Scene) -> None:
 
 async def test_a_changed_policy_decides_about_what_is_held(scene: Scene) -> None:
     await scene.create(policy="buffer_all", every="PT1H")
-    for number in range(4):
-        await scene.request(key=str(number))
+    for _ in range(4):
+        await scene.request()
     (lease,) = await scene.claim()
 
     await scene.change(policy="skip")
@@ -318,8 +318,8 @@ async def test_a_changed_policy_decides_about_what_is_held(scene: Scene) -> None
 
 async def test_a_policy_that_allows_everything_again_lets_in_what_is_held(scene: Scene) -> None:
     await scene.create(policy="buffer_all", every="PT1H")
-    for number in range(3):
-        await scene.request(key=str(number))
+    for _ in range(3):
+        await scene.request()
 
     await scene.change()
     await scene.decide()
@@ -332,19 +332,19 @@ async def test_a_policy_that_allows_everything_again_lets_in_what_is_held(scene:
 
 async def test_runs_from_before_the_policy_count_as_running(scene: Scene) -> None:
     await scene.create(every="PT1H")
-    waits = await scene.request(key="1")
-    leased = await scene.request(key="2")
+    waits = await scene.request()
+    leased = await scene.request()
     scene.now += MINUTE
     held = {lease.run_id: lease for lease in await scene.claim(limit=1)}
 
     await scene.change(policy="skip", max_running=2)
-    third = await scene.request(key="3")
+    third = await scene.request()
 
     assert (third.state, third.row.reason) == ("skipped", "overlap.previous_running")
     for lease in [*held.values(), *await scene.claim()]:
         await scene.end(lease)
     assert {(await scene.get(view.row.run_id)).state for view in (waits, leased)} == {"succeeded"}
-    fourth = await scene.request(key="4")
+    fourth = await scene.request()
     assert (fourth.state, fourth.row.is_held) == ("waiting", False)
     assert await scene.rows("select count(*) from everwhen.admitted") == [(1,)]
 
@@ -361,7 +361,7 @@ async def test_a_pause_withdraws_what_is_not_due_keeps_what_is_and_lets_it_in_af
     await scene.end(lease)
     await scene.decide()
     paused = await scene.rows("select reason from everwhen.held")
-    by_hand = await scene.request(key="1")
+    by_hand = await scene.request()
     await schedules.resume_schedule(scene.db, tenant_id=scene.tenant.id, name="minutely", change=TESTER)
     (manual,) = await scene.claim()
     await scene.end(manual)
@@ -377,7 +377,7 @@ async def test_a_deleted_schedule_skips_what_it_planned_and_keeps_what_was_asked
     await scene.minute(0)
     (lease,) = await scene.claim()
     await scene.minute(1)
-    by_hand = await scene.request(key="1")
+    by_hand = await scene.request()
     async with scene.db.system() as conn:
         await conn.execute("update everwhen.held set due_at = %s where due_at <= %s", (conn.now - MINUTE, scene.now))
 

@@ -55,6 +55,7 @@ async def test_at_no_commit_are_there_more_than_the_policy_allows(scene: Scene, 
         async with await psycopg.AsyncConnection.connect(server.superuser(work_database), autocommit=True) as conn:
             while not done.is_set():
                 row = await (await conn.execute(ACTIVE, (schedule.uid,))).fetchone()
+                assert row is not None
                 seen.append(row[0])
 
     watcher = asyncio.create_task(watch())
@@ -135,8 +136,8 @@ async def test_a_policy_that_changes_under_load_loses_no_run(scene: Scene) -> No
 
 async def test_a_crash_before_the_commit_leaves_the_line_as_it_was(scene: Scene, monkeypatch) -> None:
     await scene.create(policy="buffer_one", every="PT24H")
-    await scene.request(key="1")
-    await scene.request(key="2")
+    await scene.request()
+    await scene.request()
     (lease,) = await scene.claim()
 
     async def die(*_args, **_known):

@@ -1,6 +1,5 @@
 """Runs through the services: asked for once, found again, cancelled wherever they are."""
 
-import asyncio
 from datetime import timedelta
 
 import pytest
@@ -39,51 +38,8 @@ async def test_the_events_of_a_run_come_to_its_state(database, tenant, state):
     assert (history.attempts, history.breaches) == (view.row.attempts, ())
 
 
-async def ask(database, tenant, *, key="k", **request):
-    return await runs.request_run(database, tenant_id=tenant.id, request=RunRequest(**request), key=key)
-
-
-async def test_the_same_key_and_request_make_one_run(database, tenant):
-    await make_task(database, tenant)
-    first, replayed_first = await ask(database, tenant, task="report", input={"a": 1}, has_input=True)
-    second, replayed_second = await ask(database, tenant, task="report", input={"a": 1}, has_input=True)
-
-    assert first.row.run_id == second.row.run_id
-    assert (replayed_first, replayed_second) == (False, True)
-
-
-@pytest.mark.parametrize(
-    "other", [{"task": "other"}, {"task": "report", "priority": 1}, {"task": "report", "input": {}, "has_input": True}]
-)
-async def test_the_same_key_with_another_request_is_refused(database, tenant, other):
-    await make_task(database, tenant)
-    await make_task(database, tenant, name="other")
-    await ask(database, tenant, task="report")
-
-    with pytest.raises(InvalidInput) as refused:
-        await ask(database, tenant, **other)
-
-    assert refused.value.code == "idempotency.key_reused"
-
-
-async def test_ten_requests_with_one_key_at_once_make_one_run(database, tenant):
-    await make_task(database, tenant)
-    answers = await asyncio.gather(*(ask(database, tenant, task="report") for _ in range(10)))
-    listed = await runs.list_runs(database, tenant_id=tenant.id, where=RunFilter(), limit=20)
-
-    assert len({view.row.run_id for view, _ in answers}) == 1
-    assert sum(replayed for _, replayed in answers) == 9
-    assert len(listed) == 1
-
-
-async def test_a_refused_request_leaves_its_key_free(database, tenant):
-    with pytest.raises(InvalidInput) as refused:
-        await ask(database, tenant, task="report")
-    await make_task(database, tenant)
-    _, replayed = await ask(database, tenant, task="report")
-
-    assert refused.value.code == "task.unknown"
-    assert not replayed
+async def ask(database, tenant, **request):
+    return await runs.request_run(database, tenant_id=tenant.id, request=RunRequest(**request))
 
 
 async def test_a_request_that_fails_after_it_made_a_partition_hinders_no_later_one(server, fresh_database):
@@ -96,10 +52,9 @@ async def test_a_request_that_fails_after_it_made_a_partition_hinders_no_later_o
         await make_task(database, tenant)
         request = RunRequest(task="report")
         with pytest.raises(RuntimeError):
-            await runs.request_run(database, tenant_id=tenant.id, request=request, key="k", on_ready=fail)
-        _, replayed = await runs.request_run(database, tenant_id=tenant.id, request=request, key="k")
+            await runs.request_run(database, tenant_id=tenant.id, request=request, on_ready=fail)
 
-    assert not replayed
+        assert (await runs.request_run(database, tenant_id=tenant.id, request=request)).state is RunState.WAITING
 
 
 async def test_a_run_at_an_instant_waits_for_it(database, tenant):
@@ -126,7 +81,7 @@ async def test_an_instant_out_of_range_is_refused(database, tenant, offset, code
 async def test_a_schedule_run_by_hand_has_its_task_input_and_revision(database, tenant):
     await make_task(database, tenant, priority=7)
     made = await make_schedule(database, tenant, input={"region": "eu"}, priority=2)
-    view, _ = await ask(database, tenant, schedule="nightly")
+    view = await ask(database, tenant, schedule="nightly")
 
     assert (view.row.task, view.row.input, view.row.priority) == ("report", '{"region": "eu"}', 2)
     assert (view.row.schedule, view.row.schedule_uid, view.row.schedule_revision) == ("nightly", made.uid, 1)
@@ -142,9 +97,9 @@ async def test_a_run_that_is_due_at_once_wakes_its_line_and_a_later_one_does_not
 
     async with database.tenant(tenant.id) as conn:
         later = conn.now + timedelta(hours=1)
-    for key, at in (("now", None), ("later", later), ("now", None)):
+    for at in (None, later):
         await runs.request_run(
-            database, tenant_id=tenant.id, request=RunRequest(task="report", at=at), key=key, on_ready=on_ready
+            database, tenant_id=tenant.id, request=RunRequest(task="report", at=at), on_ready=on_ready
         )
 
     assert woken == [(tenant.id, "fast")]
@@ -181,7 +136,7 @@ async def test_a_run_is_listed_under_its_state_and_no_other(database, tenant, st
 
 async def test_a_list_goes_on_below_the_last_id(database, tenant):
     await make_task(database, tenant)
-    made = [(await ask(database, tenant, key=str(n), task="report"))[0].row.run_id for n in range(5)]
+    made = [(await ask(database, tenant, task="report")).row.run_id for _ in range(5)]
     first = await runs.list_runs(database, tenant_id=tenant.id, where=RunFilter(), limit=3)
     rest = await runs.list_runs(database, tenant_id=tenant.id, where=RunFilter(), before=first[-1].row.run_id, limit=3)
 

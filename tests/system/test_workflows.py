@@ -98,9 +98,9 @@ async def define(fleet: Fleet, graphs: Mapping[str, dict[str, Any]]) -> None:
 
 async def ask(fleet: Fleet, names: list[str]) -> None:
     async with await Database.open(fleet.server.app_conninfo) as db:
-        for number, name in enumerate(names):
+        for name in names:
             wanted = RunRequest(task=workflow_task(name))
-            await runs.request_run(db, tenant_id=TENANT, request=wanted, key=f"key-{number}")
+            await runs.request_run(db, tenant_id=TENANT, request=wanted)
 
 
 def broken_promises(fleet: Fleet) -> dict[str, Any]:

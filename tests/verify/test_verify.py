@@ -237,7 +237,7 @@ SEEDS = {
     + "update everwhen.workflow_nodes set tally = '{{1,0,0,0,0}}' where node = 'b'",
     "workflows_that_miscount": FLOW_GOES_ON + "update everwhen.workflow_runs set live = 2",
     "workflows_ended_otherwise": FLOW_GOES_ON + "update everwhen.workflow_runs set ended_at = now()",
-    "orphans": "insert into everwhen.idempotency_keys values ('{t}', 'k', '', '{w}', now())",
+    "orphans": "insert into everwhen.events (tenant_id, run_id, at, kind) values ('{t}', '{w}', now(), 'planned')",
     "live_runs": ASKED_IS_LEASED,
 }
 # What a seed breaks besides, because the same fact breaks two promises.
@@ -259,7 +259,7 @@ def seed(server, work_database):
 
     def run(sql: str) -> None:
         with psycopg.connect(server.superuser(work_database), autocommit=True) as conn:
-            conn.execute(sql.format(**names))
+            conn.execute(sql.format(**names).encode())
 
     return run
 

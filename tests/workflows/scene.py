@@ -47,7 +47,6 @@ class Scene:
         self.dispatch = Dispatch(self.db, jitter=lambda: 0.0, on_ended=self.on_ended)
         self.conductor = Conductor(database=self.db, on_ready=self._wake, on_ended=self.on_ended)
         self.reaper = Reaper(database=self.db, jitter=lambda: 0.0, on_ended=self.on_ended)
-        self.keys = 0
 
     async def _wake(self, conn: Connection, tenant_id: UUID, queue: str) -> None:
         self.woken.append(queue)
@@ -63,9 +62,8 @@ class Scene:
 
     async def run(self, name: str = "etl", *, input: Any = None, **request: Any) -> str:  # noqa: A002
         """Ask for a run; return its id."""
-        self.keys += 1
         wanted = RunRequest(task=workflow_task(name), input=input or {}, has_input=True, **request)
-        view, _ = await runs.request_run(self.db, tenant_id=self.tenant.id, request=wanted, key=f"key-{self.keys}")
+        view = await runs.request_run(self.db, tenant_id=self.tenant.id, request=wanted)
         return str(view.row.run_id)
 
     async def now(self) -> datetime:

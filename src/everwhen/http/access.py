@@ -14,7 +14,7 @@ from fastapi import Depends, Path, Request
 from everwhen.errors import Forbidden
 from everwhen.http.auth import Principal, Role
 from everwhen.http.edge import principal_of
-from everwhen.http.plane import ControlPlane, plane_of
+from everwhen.http.plane import ControlPlane, acting_plane, plane_of
 from everwhen.postgres.pool import Database
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$"
@@ -80,7 +80,7 @@ async def _platform(request: Request) -> PlatformAccess:
     _require(principal, Permission.PLATFORM)
     if principal.tenant_id is not None:
         raise Forbidden("A token that is bound to a tenant cannot act for the platform.")
-    return PlatformAccess(principal=principal, plane=plane_of(request))
+    return PlatformAccess(principal=principal, plane=acting_plane(request))
 
 
 Reader = Annotated[Access, Depends(_reader)]
@@ -95,7 +95,7 @@ async def _access(request: Request, tenant: str, permission: Permission) -> Acce
         raise Forbidden("A token without a tenant needs the role platform.")
     found = await plane.find_tenant(plane.database, name=tenant, bound_to=principal.tenant_id)
     _require(principal, permission)
-    return Access(principal=principal, tenant_id=found.id, plane=plane)
+    return Access(principal=principal, tenant_id=found.id, plane=acting_plane(request))
 
 
 def _require(principal: Principal, permission: Permission) -> None:

@@ -1,16 +1,19 @@
 """Request bodies of control routes: counted while they are read, then decoded strictly, before anything else looks.
 
-The framework would decode leniently and only then validate; by then a duplicate key has already been dropped.
+The framework would decode leniently and only then validate; by then a duplicate key has already been dropped. How the
+request is carried out from there on is for `manners.py`.
 """
 
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from fastapi import Request, Response
+from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
 from everwhen.errors import TooLarge, UnsupportedMediaType
 from everwhen.http import strict_json
+from everwhen.http.manners import Manner, carry_out, manner_of
 from everwhen.http.plane import plane_of
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -19,16 +22,23 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 class ControlRoute(APIRoute):
     """A route whose body is read by the rules of this module: `APIRouter(route_class=ControlRoute)`."""
 
+    manner: Manner
+
     def get_route_handler(self) -> Handler:
         """Wrap the framework's handler."""
         inner = super().get_route_handler()
+        self.manner = manner = manner_of(self.endpoint, self.methods or (), _query_parameters(self.dependant))
 
         async def handle(request: Request) -> Response:
             checked = _CheckedRequest(request.scope, request.receive)
             await checked.read(most_bytes=plane_of(request).body_bytes_max)
-            return await inner(checked)
+            return await carry_out(checked, inner, manner)
 
         return handle
+
+
+def _query_parameters(dependant: Dependant) -> list[str]:
+    return [each.alias for each in dependant.query_params]
 
 
 class _CheckedRequest(Request):

@@ -7,6 +7,7 @@ from typing import Any, Final
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from everwhen.http.bodies import ControlRoute
 from everwhen.http.problems import MEDIA_TYPE
 
 _PROBLEM: Final[dict[str, Any]] = {
@@ -35,6 +36,19 @@ _ANSWER: Final[dict[str, Any]] = {
     "description": "An error",
     "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
 }
+_DRY_RUN: Final[dict[str, Any]] = {
+    "name": "dry_run",
+    "in": "query",
+    "required": False,
+    "schema": {"type": "boolean", "default": False},
+    "description": "Answer as if it were done, with `Dry-Run: true`, and keep nothing of it.",
+}
+_KEY: Final[dict[str, Any]] = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "schema": {"type": "string", "pattern": r"^[\x21-\x7e]{1,255}$"},
+    "description": "The same for a repeated request, which answers as the first one did, with `Idempotency-Replayed`.",
+}
 _ALWAYS: Final = ("401", "403", "404", "503")
 _WITH_INPUT: Final = ("422",)
 _WITH_BODY: Final = ("413", "415")
@@ -54,6 +68,7 @@ def document(app: FastAPI, *, open_paths: frozenset[str]) -> dict[str, Any]:
     schemas.pop("ValidationError", None)
     schemas |= {"Problem": _PROBLEM, "ProblemField": _PROBLEM_FIELD}
     made["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}}
+    _add_manners(app, made["paths"])
     for path, operations in made["paths"].items():
         is_tagged = any(_takes(operation, "If-Match") for operation in operations.values())
         for operation in operations.values():
@@ -61,6 +76,23 @@ def document(app: FastAPI, *, open_paths: frozenset[str]) -> dict[str, Any]:
             if is_tagged:
                 _tag(operation)
     return made
+
+
+def _add_manners(app: FastAPI, paths: dict[str, Any]) -> None:
+    """Say which operations can be tried, and which can be repeated under a key."""
+    for route in app.routes:
+        if not isinstance(route, ControlRoute):
+            continue
+        for method in route.methods or ():
+            operation = paths[route.path_format][method.lower()]
+            given: list[dict[str, Any]] = operation.setdefault("parameters", [])
+            if route.manner.tries:
+                given.append(_DRY_RUN)
+            if route.manner.keyed:
+                given.append({**_KEY, "required": route.manner.needs_key})
+                operation["responses"].setdefault("409", {"description": "A request with this key is under way"})
+            if not given:
+                del operation["parameters"]
 
 
 def _complete(operation: dict[str, Any], *, is_open: bool) -> None:

@@ -1,7 +1,7 @@
 """What the handlers of the control API need, made once by the composition and kept on the application."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, Protocol, cast
 from uuid import UUID
@@ -12,6 +12,8 @@ from everwhen.http.auth import Authenticator
 from everwhen.postgres.pool import Connection, Database
 
 BODY_BYTES: Final = 1_048_576
+DATABASE: Final = "everwhen.database"
+"""The key in a request's scope of the transaction that its handler takes part in."""
 
 OnReady = Callable[[Connection, UUID, str], Awaitable[None]]
 """Called inside the transaction that lines up a run which is due at once: (connection, tenant, queue)."""
@@ -66,3 +68,9 @@ class ControlPlane:
 def plane_of(request: Request) -> ControlPlane:
     """Return the parts that serve this request."""
     return cast("ControlPlane", request.app.state.plane)
+
+
+def acting_plane(request: Request) -> ControlPlane:
+    """Return the parts as a handler is to use them: where it takes part in a transaction, with that as its database."""
+    plane, taking_part_in = plane_of(request), request.scope.get(DATABASE)
+    return plane if taking_part_in is None else replace(plane, database=taking_part_in)

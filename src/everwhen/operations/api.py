@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path, Request, Response
 
 from everwhen.http.access import Access, Operator, Reader
 from everwhen.http.bodies import ControlRoute
+from everwhen.http.manners import REPLAYED, reads
 from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_id
 from everwhen.operations import service
 from everwhen.operations.model import OperationRow
@@ -23,7 +24,6 @@ from everwhen.operations.wire import (
     operation_out,
     plan_out,
 )
-from everwhen.runs.api import REPLAYED
 from everwhen.runs.listing.service import LAST_ID
 
 router = APIRouter(route_class=ControlRoute, tags=["operations"])
@@ -36,6 +36,7 @@ OperationId = Annotated[UUID, Path(description="An operation's id.")]
 
 
 @router.post("/v1/tenants/{tenant}/operations/plan", responses=_CHANGED)
+@reads
 async def plan_operation(*, access: Operator, body: PlanIn) -> PlanOut:
     """Say what an operation would be about, and write nothing: the dry run. Its token is needed to carry it out."""
     return plan_out(await service.plan(access.database, tenant_id=access.tenant_id, ask=body.ask()))
@@ -44,10 +45,7 @@ async def plan_operation(*, access: Operator, body: PlanIn) -> PlanOut:
 @router.post(
     "/v1/tenants/{tenant}/operations",
     status_code=202,
-    responses={
-        202: {"headers": {REPLAYED: {"schema": {"type": "string"}, "description": "`true` for a replay"}}},
-        **_CHANGED,
-    },
+    responses=_CHANGED,
 )
 async def create_operation(*, tenant: str, access: Operator, body: OperationIn, response: Response) -> OperationOut:
     """Carry out a plan. The same token always answers with the same operation."""

@@ -296,17 +296,6 @@ CREATE TABLE everwhen.held (
 
 ALTER TABLE ONLY everwhen.held FORCE ROW LEVEL SECURITY;
 
-CREATE TABLE everwhen.idempotency_keys (
-    tenant_id uuid NOT NULL,
-    key text NOT NULL,
-    fingerprint bytea NOT NULL,
-    run_id uuid NOT NULL,
-    created_at timestamp with time zone NOT NULL,
-    CONSTRAINT idempotency_keys_key_check CHECK (((length(key) >= 1) AND (length(key) <= 255)))
-);
-
-ALTER TABLE ONLY everwhen.idempotency_keys FORCE ROW LEVEL SECURITY;
-
 CREATE TABLE everwhen.lanes (
     tenant_id uuid NOT NULL,
     queue text NOT NULL,
@@ -472,6 +461,21 @@ CREATE TABLE everwhen.punctuality (
 );
 
 ALTER TABLE ONLY everwhen.punctuality FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.replies (
+    tenant_id uuid NOT NULL,
+    principal text NOT NULL,
+    operation text NOT NULL,
+    key text NOT NULL,
+    fingerprint bytea NOT NULL,
+    status smallint NOT NULL,
+    headers jsonb NOT NULL,
+    body bytea NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    CONSTRAINT replies_key_check CHECK (((length(key) >= 1) AND (length(key) <= 255)))
+);
+
+ALTER TABLE ONLY everwhen.replies FORCE ROW LEVEL SECURITY;
 
 CREATE TABLE everwhen.run_ends (
     tenant_id uuid NOT NULL,
@@ -790,9 +794,6 @@ ALTER TABLE ONLY everwhen.gates
 ALTER TABLE ONLY everwhen.held
     ADD CONSTRAINT held_pkey PRIMARY KEY (tenant_id, schedule_uid, line_at, run_id);
 
-ALTER TABLE ONLY everwhen.idempotency_keys
-    ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (tenant_id, key);
-
 ALTER TABLE ONLY everwhen.lanes
     ADD CONSTRAINT lanes_pkey PRIMARY KEY (tenant_id, queue);
 
@@ -822,6 +823,9 @@ ALTER TABLE ONLY everwhen.pauses
 
 ALTER TABLE ONLY everwhen.punctuality
     ADD CONSTRAINT punctuality_pkey PRIMARY KEY (tenant_id, schedule_uid, day);
+
+ALTER TABLE ONLY everwhen.replies
+    ADD CONSTRAINT replies_pkey PRIMARY KEY (tenant_id, principal, operation, key);
 
 ALTER TABLE ONLY everwhen.run_ends
     ADD CONSTRAINT run_ends_pkey PRIMARY KEY (tenant_id, run_id);
@@ -916,6 +920,8 @@ CREATE INDEX operations_next ON everwhen.operations USING btree (next_at) WHERE 
 
 CREATE INDEX pauses_until ON everwhen.pauses USING btree (paused_until) WHERE (paused_until IS NOT NULL);
 
+CREATE INDEX replies_expired ON everwhen.replies USING btree (expires_at);
+
 CREATE INDEX run_ends_dead ON ONLY everwhen.run_ends USING btree (tenant_id, COALESCE(fingerprint, ''::text), run_id) WHERE (state = 'dead'::text);
 
 CREATE INDEX run_ends_unwell ON ONLY everwhen.run_ends USING btree (tenant_id, state, run_id) WHERE (state <> 'succeeded'::text);
@@ -986,9 +992,6 @@ ALTER TABLE ONLY everwhen.findings
 ALTER TABLE ONLY everwhen.gates
     ADD CONSTRAINT gates_tenant_id_schedule_uid_fkey FOREIGN KEY (tenant_id, schedule_uid) REFERENCES everwhen.schedules(tenant_id, uid);
 
-ALTER TABLE ONLY everwhen.idempotency_keys
-    ADD CONSTRAINT idempotency_keys_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
-
 ALTER TABLE ONLY everwhen.lanes
     ADD CONSTRAINT lanes_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
 
@@ -1009,6 +1012,9 @@ ALTER TABLE ONLY everwhen.pauses
 
 ALTER TABLE ONLY everwhen.punctuality
     ADD CONSTRAINT punctuality_tenant_id_schedule_uid_fkey FOREIGN KEY (tenant_id, schedule_uid) REFERENCES everwhen.schedules(tenant_id, uid);
+
+ALTER TABLE ONLY everwhen.replies
+    ADD CONSTRAINT replies_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
 
 ALTER TABLE ONLY everwhen.schedule_revisions
     ADD CONSTRAINT schedule_revisions_tenant_id_uid_fkey FOREIGN KEY (tenant_id, uid) REFERENCES everwhen.schedules(tenant_id, uid);
@@ -1078,8 +1084,6 @@ CREATE POLICY all_tenants ON everwhen.gates TO everwhen_system USING (true) WITH
 
 CREATE POLICY all_tenants ON everwhen.held TO everwhen_system USING (true) WITH CHECK (true);
 
-CREATE POLICY all_tenants ON everwhen.idempotency_keys TO everwhen_system USING (true) WITH CHECK (true);
-
 CREATE POLICY all_tenants ON everwhen.lanes TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.leases TO everwhen_system USING (true) WITH CHECK (true);
@@ -1097,6 +1101,8 @@ CREATE POLICY all_tenants ON everwhen.pause_changes TO everwhen_system USING (tr
 CREATE POLICY all_tenants ON everwhen.pauses TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.punctuality TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.replies TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.run_ends TO everwhen_system USING (true) WITH CHECK (true);
 
@@ -1154,8 +1160,6 @@ ALTER TABLE everwhen.gates ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.held ENABLE ROW LEVEL SECURITY;
 
-ALTER TABLE everwhen.idempotency_keys ENABLE ROW LEVEL SECURITY;
-
 ALTER TABLE everwhen.lanes ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.leases ENABLE ROW LEVEL SECURITY;
@@ -1198,8 +1202,6 @@ CREATE POLICY own_rows ON everwhen.gates TO everwhen_tenant USING ((tenant_id = 
 
 CREATE POLICY own_rows ON everwhen.held TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.idempotency_keys TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
-
 CREATE POLICY own_rows ON everwhen.lanes TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.leases TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
@@ -1217,6 +1219,8 @@ CREATE POLICY own_rows ON everwhen.pause_changes TO everwhen_tenant USING ((tena
 CREATE POLICY own_rows ON everwhen.pauses TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.punctuality TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
+CREATE POLICY own_rows ON everwhen.replies TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.run_ends TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
@@ -1253,6 +1257,8 @@ ALTER TABLE everwhen.pause_changes ENABLE ROW LEVEL SECURITY;
 ALTER TABLE everwhen.pauses ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.punctuality ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.replies ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.run_ends ENABLE ROW LEVEL SECURITY;
 
@@ -1356,9 +1362,6 @@ GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.gates TO everwhen_system;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.held TO everwhen_tenant;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.held TO everwhen_system;
 
-GRANT SELECT,INSERT,DELETE ON TABLE everwhen.idempotency_keys TO everwhen_tenant;
-GRANT SELECT,INSERT,DELETE ON TABLE everwhen.idempotency_keys TO everwhen_system;
-
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.lanes TO everwhen_tenant;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.lanes TO everwhen_system;
 
@@ -1391,6 +1394,9 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.pauses TO everwhen_system;
 
 GRANT SELECT ON TABLE everwhen.punctuality TO everwhen_tenant;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.punctuality TO everwhen_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.replies TO everwhen_tenant;
+GRANT SELECT,DELETE,UPDATE ON TABLE everwhen.replies TO everwhen_system;
 
 GRANT SELECT,INSERT ON TABLE everwhen.run_ends TO everwhen_tenant;
 GRANT SELECT,INSERT ON TABLE everwhen.run_ends TO everwhen_system;

@@ -2,10 +2,9 @@
 
 # ruff: noqa: FAST003  # the tenant in the path is read by the dependency that grants access
 
-import re
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel
 
 from everwhen.core.filters import MOST_TEXT
@@ -13,6 +12,7 @@ from everwhen.core.lifecycle import RunState
 from everwhen.errors import InvalidInput
 from everwhen.http.access import NAME_PATTERN, Operator, Reader
 from everwhen.http.bodies import ControlRoute
+from everwhen.http.manners import needs_key
 from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_id, read_number
 from everwhen.runs import service
 from everwhen.runs.model import RunFilter
@@ -30,15 +30,9 @@ from everwhen.runs.wire import (
 
 router = APIRouter(route_class=ControlRoute, tags=["runs"])
 
-MOST_KEY: Final = 255
-REPLAYED: Final = "Idempotency-Replayed"
-
 RunRef = Annotated[
     str, Path(pattern=r"^[A-Za-z0-9._@:+-]{1,280}$", description="A run's id, or `schedule@local time with offset`.")
 ]
-Key = Annotated[str | None, Header(alias="Idempotency-Key", description="Required; 1 to 255 visible characters.")]
-
-_KEY: Final = re.compile(rf"[\x21-\x7e]{{1,{MOST_KEY}}}")
 _LIST = "runs"
 _EVENTS = "events"
 
@@ -60,26 +54,18 @@ class RunQuery(BaseModel):
     cursor: Cursor = None
 
 
-@router.post(
-    "/v1/tenants/{tenant}/runs",
-    status_code=201,
-    responses={201: {"headers": {REPLAYED: {"schema": {"type": "string"}, "description": "`true` for a replay"}}}},
-)
-async def request_run(
-    *, tenant: str, body: RunIn, access: Operator, response: Response, idempotency_key: Key = None
-) -> RunOut:
-    """Make a run, now or at an instant; the same key and request always answer with the same run."""
-    view, replayed = await service.request_run(
+@router.post("/v1/tenants/{tenant}/runs", status_code=201)
+@needs_key
+async def request_run(*, tenant: str, body: RunIn, access: Operator, response: Response) -> RunOut:
+    """Make a run, now or at an instant."""
+    view = await service.request_run(
         access.database,
         tenant_id=access.tenant_id,
         request=body.request(),
-        key=_checked_key(idempotency_key),
         on_ready=access.plane.on_ready,
         on_ended=access.plane.on_ended,
     )
     response.headers["Location"] = f"/v1/tenants/{tenant}/runs/{view.row.run_id}"
-    if replayed:
-        response.headers[REPLAYED] = "true"
     return run_out(view)
 
 
@@ -151,12 +137,3 @@ def _where(query: RunQuery) -> RunFilter:
         detail = "Send either a filter or schedule, task and state: in a filter they are terms."
         raise InvalidInput.at("query:filter", detail, code="filter.twice")
     return plain
-
-
-def _checked_key(key: str | None) -> str:
-    if key is None or not _KEY.fullmatch(key):
-        detail = (
-            "Send an Idempotency-Key header of 1 to 255 visible characters, so that a repeated request makes one run."
-        )
-        raise InvalidInput.at("header:Idempotency-Key", detail, code="idempotency.key_required")
-    return key

@@ -98,14 +98,6 @@ class RunEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KnownRequest:
-    """What a caller's idempotency key stands for."""
-
-    fingerprint: bytes
-    run_id: UUID
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleTarget:
     """What a schedule would run: for running it by hand. `input` is JSON text."""
 

@@ -406,15 +406,6 @@ with planned as (
 )
 select run_id, queue from planned;
 
--- name: insert_idempotency_key
--- The first request with this key wins; zero rows mean that somebody was before.
-insert into everwhen.idempotency_keys (tenant_id, key, fingerprint, run_id, created_at)
-values (%(tenant_id)s, %(key)s, %(fingerprint)s, %(run_id)s, %(now)s)
-on conflict (tenant_id, key) do nothing;
-
--- name: find_idempotency_key
-select fingerprint, run_id from everwhen.idempotency_keys where tenant_id = %(tenant_id)s and key = %(key)s;
-
 -- name: get_run
 -- A run's state is where its row is: an end, a lease, or a place in the line.
 select r.run_id, r.schedule_uid, s.name as schedule, r.schedule_revision, r.source, r.task, r.queue, r.priority,

@@ -1,11 +1,9 @@
 """What can be done with runs: ask for one, look at them, cancel one.
 
-A request carries the caller's idempotency key. The key and the run are written in one transaction, the key first: of
-two requests with the same key at once the second waits at the key's index entry until the first has committed, and then
-finds it there. A crash before the commit leaves neither.
+A request for a run makes one each time; that a request which is repeated makes no second one is the edge's doing, which
+keeps its answer in the transaction that makes the run (replies/service.py).
 """
 
-import hashlib
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +29,6 @@ from everwhen.runs.listing import service as listing
 from everwhen.runs.listing.service import LAST_ID, Asked
 from everwhen.runs.model import (
     Attempt,
-    KnownRequest,
     LastError,
     RunEvent,
     RunFilter,
@@ -69,29 +66,20 @@ async def request_run(
     *,
     tenant_id: UUID,
     request: RunRequest,
-    key: str,
     on_ready: OnReady | None = None,
     on_ended: OnEnded = nobody_follows,
-) -> tuple[RunView, bool]:
-    """Make the run that is asked for, once for each key; say whether an earlier request had made it.
+) -> RunView:
+    """Make the run that is asked for.
 
-    Raises InvalidInput for an unknown task or schedule, an instant out of range, or a key that stands for another
-    request.
+    Raises InvalidInput for an unknown task or schedule, or an instant out of range.
     """
     async with db.tenant(tenant_id) as conn:
         now, run_id = conn.now, clock.new_id(conn.now)
-        fingerprint = _fingerprint(request)
-        taken = await store.insert_idempotency_key(
-            conn, tenant_id=tenant_id, key=key, fingerprint=fingerprint, run_id=run_id, now=now
-        )
-        if not taken:
-            known = await store.find_idempotency_key(conn, tenant_id=tenant_id, key=key)
-            return await _replay(conn, tenant_id, known, fingerprint), True
         due_at = _due_at(request, now)
         queue = await _line_up(conn, tenant_id, request, run_id=run_id, due_at=due_at, on_ended=on_ended)
         if on_ready is not None and due_at <= now:
             await on_ready(conn, tenant_id, queue)
-        return await _read(conn, tenant_id, run_id), False
+        return await _read(conn, tenant_id, run_id)
 
 
 async def get_run(db: Database, *, tenant_id: UUID, ref: str) -> RunView:
@@ -321,29 +309,6 @@ def _due_at(request: RunRequest, now: datetime) -> datetime:
     if at < now - MOST_BEHIND:
         raise InvalidInput.at("/at", "at lies in the past; leave it out to run at once.", code="run.at_past")
     return at
-
-
-def _fingerprint(request: RunRequest) -> bytes:
-    """The same for equal requests, however they were spelt."""
-    said = [
-        request.task,
-        request.schedule,
-        request.input if request.has_input else None,
-        request.has_input,
-        request.priority,
-        None if request.at is None else request.at.astimezone(UTC).isoformat(),
-    ]
-    if request.overlap is not OverlapWish.RESPECT:  # left out, as requests of before there was a choice were spelt
-        said.append(request.overlap)
-    return hashlib.sha256(json.dumps(said, sort_keys=True, separators=(",", ":")).encode()).digest()
-
-
-async def _replay(conn: Connection, tenant_id: UUID, known: KnownRequest | None, fingerprint: bytes) -> RunView:
-    if known is None:  # its transaction was rolled back between the two statements
-        raise Unavailable("A request with this key was under way; try again.", code="idempotency.in_flight")
-    if known.fingerprint != fingerprint:
-        raise InvalidInput("This idempotency key stands for another request.", code="idempotency.key_reused")
-    return await _read(conn, tenant_id, known.run_id)
 
 
 async def _target(conn: Connection, tenant_id: UUID, schedule: str) -> ScheduleTarget:

@@ -12,7 +12,6 @@ from everwhen.postgres.fetch import execute_count, fetch_all, fetch_one, fetch_o
 from everwhen.postgres.sql import load
 from everwhen.runs.model import (
     Attempt,
-    KnownRequest,
     LastError,
     LinedUp,
     Outcome,
@@ -360,19 +359,6 @@ async def insert_held(
         "now": now,
     }
     return await fetch_optional(conn, _SQL["insert_held"], params, LinedUp)
-
-
-async def insert_idempotency_key(
-    conn: Conn, *, tenant_id: UUID, key: str, fingerprint: bytes, run_id: UUID, now: datetime
-) -> int:
-    """Take the key for this run; 0 when another request has it. Waits for one that is under way."""
-    params = {"tenant_id": tenant_id, "key": key, "fingerprint": fingerprint, "run_id": run_id, "now": now}
-    return await execute_count(conn, _SQL["insert_idempotency_key"], params)
-
-
-async def find_idempotency_key(conn: Conn, *, tenant_id: UUID, key: str) -> KnownRequest | None:
-    """Read what a key stands for."""
-    return await fetch_optional(conn, _SQL["find_idempotency_key"], {"tenant_id": tenant_id, "key": key}, KnownRequest)
 
 
 async def get_run(conn: Conn, *, tenant_id: UUID, run_id: UUID) -> RunRow | None:

@@ -20,6 +20,7 @@ from everwhen.core.triggers import Occurrence, Timing, find_seed
 from everwhen.core.zones import tz_version
 from everwhen.http.access import NAME_PATTERN, Access, Editor, Operator, Reader
 from everwhen.http.bodies import ControlRoute
+from everwhen.http.manners import reads
 from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_cursor, read_number
 from everwhen.http.preconditions import Act, Change, TryOrChange, tag
 from everwhen.revisions import ANY, Expected
@@ -98,6 +99,7 @@ async def list_schedules(
 
 
 @router.post("/v1/tenants/{tenant}/schedules/preview")
+@reads
 async def preview_timing(*, body: PreviewIn, access: Reader) -> PreviewOut:
     """Show when a timing that is not saved would fire."""
     timing, flex = seeded(timing_of(body)), flex_of(body.flex)

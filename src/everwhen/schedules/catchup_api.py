@@ -8,6 +8,7 @@ from fastapi import APIRouter, Path, Request
 
 from everwhen.http.access import NAME_PATTERN, Reader
 from everwhen.http.bodies import ControlRoute
+from everwhen.http.manners import reads
 from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_number
 from everwhen.schedules import catching_up
 from everwhen.schedules.wire_catchup import (
@@ -44,6 +45,7 @@ async def list_catch_ups(
     "/v1/tenants/{tenant}/schedules/{name}/catch-up/preview",
     responses={409: {"description": "It is about a pause, and there is none"}},
 )
+@reads
 async def preview_catch_up(
     *, name: ScheduleName, access: Reader, body: CatchUpPreviewIn | None = None
 ) -> CatchUpPreviewOut:

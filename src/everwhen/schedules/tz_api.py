@@ -17,6 +17,7 @@ from everwhen.errors import InvalidInput
 from everwhen.http.access import Editor, Reader
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.fields import Utc, Wire
+from everwhen.http.manners import reads
 from everwhen.schedules import tz_review
 from everwhen.schedules.ahead_api import MoveOut, move_out
 from everwhen.schedules.tz_report import ScheduleMoves
@@ -95,6 +96,7 @@ async def get_tz(*, access: Reader) -> TzOut:
 
 
 @router.post("/v1/tenants/{tenant}/tz/review")
+@reads
 async def review_tz(*, access: Editor, body: TzReviewIn) -> TzReviewOut:
     """List the schedules whose fires another release would move, calendars included. Nothing is changed."""
     found = await tz_review.review_release(

@@ -336,7 +336,6 @@ from (
   union all select tenant_id, run_id, 'an end' from everwhen.run_ends
   union all select tenant_id, run_id, 'a lease' from everwhen.leases
   union all select tenant_id, run_id, 'a place in the line' from everwhen.waiting
-  union all select tenant_id, run_id, 'an idempotency key' from everwhen.idempotency_keys
   union all select tenant_id, run_id, 'a place behind a gate' from everwhen.held
   union all select tenant_id, run_id, 'a slot of its schedule' from everwhen.admitted
   union all select e.tenant_id, e.run_id, 'an event' from everwhen.events e

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Path, Request, Response
 
 from everwhen.http.access import NAME_PATTERN, Access, Editor, Reader
 from everwhen.http.bodies import ControlRoute
+from everwhen.http.manners import reads
 from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_cursor, read_number
 from everwhen.http.preconditions import Put, tag
 from everwhen.workflows import definitions
@@ -61,6 +62,7 @@ async def list_workflows(
 
 
 @router.post("/v1/tenants/{tenant}/workflows/validate")
+@reads
 async def validate_workflow(*, body: CheckIn, access: Reader) -> CheckOut:
     """Check a definition as if it were applied, and keep nothing."""
     found = await definitions.check_definition(

@@ -14,6 +14,7 @@ from everwhen.alerts.texts.parts import KINDS, Part
 from everwhen.http.access import Editor, Reader
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.fields import Utc, Wire
+from everwhen.http.manners import reads
 
 router = APIRouter(route_class=ControlRoute, tags=["alert templates"])
 
@@ -91,6 +92,7 @@ async def list_alert_templates(*, access: Reader) -> AlertTemplatesOut:
 
 
 @router.post("/v1/tenants/{tenant}/alert-templates/preview")
+@reads
 async def preview_alert_template(*, body: AlertPreviewIn, access: Reader) -> AlertPreviewOut:
     """Show what a message would look like; store and send nothing."""
     made = await service.preview_template(
