@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import errno
 import gc
+import hashlib
 import signal
 import socket
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
@@ -163,6 +164,7 @@ def make_app(services: Services) -> FastAPI:
         on_ready=_wake_line,
         on_ended=services.on_ended,
         body_bytes_max=settings.body_bytes_max,
+        cursor_key=hashlib.blake2b(settings.jwt_secret.get_secret_value().encode(), person=b"cursors").digest(),
     )
     worker = WorkerApi(
         dispatch=services.dispatch,

@@ -14,6 +14,7 @@ from fastapi.routing import APIRoute
 from everwhen.errors import TooLarge, UnsupportedMediaType
 from everwhen.http import strict_json
 from everwhen.http.manners import Manner, carry_out, manner_of
+from everwhen.http.pages import unseal
 from everwhen.http.plane import plane_of
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -31,7 +32,9 @@ class ControlRoute(APIRoute):
 
         async def handle(request: Request) -> Response:
             checked = _CheckedRequest(request.scope, request.receive)
-            await checked.read(most_bytes=plane_of(request).body_bytes_max)
+            plane = plane_of(request)
+            unseal(checked, key=plane.cursor_key)
+            await checked.read(most_bytes=plane.body_bytes_max)
             return await carry_out(checked, inner, manner)
 
         return handle

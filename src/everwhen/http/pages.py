@@ -1,28 +1,34 @@
 """Pages of lists: an opaque cursor names the last key that was seen, so no page costs more than the first.
 
-A cursor is bound to its list by a checksum: one that was cut, changed or taken from another list is refused rather than
-misread. It is no secret and protects nothing: what it could name, the caller may read.
+A cursor goes out sealed (`seal`): a keyed digest binds it to the path, which names tenant and list, and to the filter
+that was in force. One that was cut, changed, made up, or taken from another tenant, list or filter is refused rather
+than misread. Every route unseals the one it gets before anything reads it (`unseal`), so a list deals with plain keys.
 """
 
 import base64
 import binascii
 import hashlib
-from collections.abc import Callable, Sequence
+import hmac
+import json
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Final, Generic, TypeVar
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 from uuid import UUID
 
 from fastapi import Query, Request
 from pydantic import BaseModel
 
 from everwhen.errors import InvalidInput
+from everwhen.http.plane import plane_of
 
 MOST_ITEMS: Final = 200
 DEFAULT_ITEMS: Final = 50
 MOST_CURSOR: Final = 512
 
 MOST_DIGITS: Final = 18  # fits into 64 bits, and a revision's 32 are compared as such
+CURSOR: Final = "cursor"
 _CHECK_BYTES: Final = 6
+_SEAL_BYTES: Final = 12
 
 Item = TypeVar("Item")
 Row = TypeVar("Row")
@@ -68,6 +74,33 @@ def read_id(cursor: str | None, *, of: str, default: UUID) -> UUID:
         raise _bad_cursor() from None
 
 
+def unseal(request: Request, *, key: bytes) -> None:
+    """Put the plain cursor in place of the sealed one in the request's query; raise InvalidInput when it is none."""
+    given = parse_qsl(request.scope["query_string"].decode("ascii", "replace"), keep_blank_values=True)
+    cursors = [value for name, value in given if name == CURSOR]
+    if not cursors:
+        return
+    cursor = cursors[0]
+    try:
+        raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise _bad_cursor() from None
+    inner = base64.urlsafe_b64encode(raw[_SEAL_BYTES:]).rstrip(b"=").decode()
+    rest = [(name, value) for name, value in given if name != CURSOR]
+    if len(cursors) > 1 or not hmac.compare_digest(seal(inner, request.url.path, rest, key=key), cursor):
+        raise _bad_cursor()
+    request.scope["query_string"] = urlencode([*rest, (CURSOR, inner)]).encode()
+
+
+def seal(inner: str, path: str, parameters: Iterable[tuple[str, str]], *, key: bytes) -> str:
+    """Return the cursor as it goes out. How many items a page has is the caller's to change on the way."""
+    said = sorted((name, value) for name, value in parameters if name not in {CURSOR, "limit"})
+    raw = base64.urlsafe_b64decode(inner + "=" * (-len(inner) % 4))
+    text = json.dumps([path, said]).encode() + b"\0" + raw
+    digest = hashlib.blake2b(text, digest_size=_SEAL_BYTES, key=key, person=b"everwhen cursor").digest()
+    return base64.urlsafe_b64encode(digest + raw).rstrip(b"=").decode()
+
+
 def make_cursor(key: str, *, of: str) -> str:
     """Return the cursor that stands after this key of the list `of`."""
     return base64.urlsafe_b64encode(_checksum(of, key) + key.encode()).rstrip(b"=").decode()
@@ -83,8 +116,11 @@ def next_page(  # what a page is made of
     if len(found) <= limit:
         return None
     told = {name: value for name, value in meant.items() if value is not None}
-    parameters = dict(request.query_params) | told | {"cursor": make_cursor(key(found[limit - 1]), of=of)}
-    return f"{request.url.path}?{urlencode(parameters)}"
+    parameters = dict(request.query_params) | told
+    parameters.pop(CURSOR, None)
+    inner, path = make_cursor(key(found[limit - 1]), of=of), request.url.path
+    cursor = seal(inner, path, parameters.items(), key=plane_of(request).cursor_key)
+    return f"{path}?{urlencode(parameters | {CURSOR: cursor})}"
 
 
 def _checksum(of: str, key: str) -> bytes:
@@ -92,4 +128,6 @@ def _checksum(of: str, key: str) -> bytes:
 
 
 def _bad_cursor() -> InvalidInput:
-    return InvalidInput.at("query:cursor", "This is not a cursor of this list.", code="page.cursor")
+    return InvalidInput.at(
+        "query:cursor", "This is not a cursor of this list and filter: follow `next` as it is.", code="page.cursor"
+    )

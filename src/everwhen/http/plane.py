@@ -1,7 +1,8 @@
 """What the handlers of the control API need, made once by the composition and kept on the application."""
 
+import secrets
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, Protocol, cast
 from uuid import UUID
@@ -55,7 +56,10 @@ class FindTenant(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlPlane:
-    """The parts. `on_ready` wakes whoever waits for work, `on_ended` does what follows from the end of a run."""
+    """The parts. `on_ready` wakes whoever waits for work, `on_ended` does what follows from the end of a run.
+
+    `cursor_key` seals cursors: all copies of the API need the same one.
+    """
 
     database: Database
     authenticator: Authenticator
@@ -63,6 +67,7 @@ class ControlPlane:
     on_ready: OnReady | None = None
     on_ended: OnEnded = nobody_follows
     body_bytes_max: int = BODY_BYTES
+    cursor_key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
 
 
 def plane_of(request: Request) -> ControlPlane:
