@@ -1,0 +1,1 @@
+"""Egress: every connection that a tenant's words lead to, and the guard that it goes through."""
