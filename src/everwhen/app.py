@@ -12,7 +12,7 @@ import gc
 import hashlib
 import signal
 import socket
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -29,6 +29,10 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from everwhen import clock, roles
+from everwhen.alerts.channels.email.configuration import read_sender
+from everwhen.alerts.channels.email.server import read_server
+from everwhen.alerts.channels.protocol import ChannelKind
+from everwhen.alerts.channels.registry import Outside, make_kinds
 from everwhen.alerts.texts import api as alert_templates_api
 from everwhen.calendars import api as calendars_api
 from everwhen.config import RoleName, Settings
@@ -40,6 +44,8 @@ from everwhen.dispatch.lines import Lines
 from everwhen.dispatch.reaper import Reaper
 from everwhen.dispatch.service import Dispatch
 from everwhen.dispatch.tokens import LeaseTokens
+from everwhen.egress.client import Egress
+from everwhen.egress.policy import EgressPolicy
 from everwhen.errors import ConfigurationError
 from everwhen.explaining import api as explaining_api
 from everwhen.explaining.observer import Observer
@@ -63,6 +69,8 @@ from everwhen.runs.ends import OnEnded, follow_with
 from everwhen.schedules import ahead_api, catchup_api, streaks, tz_api
 from everwhen.schedules import api as schedules_api
 from everwhen.schedules.scheduler import Scheduler
+from everwhen.sealing.ring import read_ring
+from everwhen.sealing.service import Sealer
 from everwhen.sentinel import api as sentinel_api
 from everwhen.sentinel.sentinel import Sentinel
 from everwhen.sentinel.service import collect_metrics
@@ -119,6 +127,8 @@ class Services:
     dispatch: Dispatch
     lines: Lines
     on_ended: OnEnded
+    sealer: Sealer
+    channels: Mapping[str, ChannelKind]
 
 
 @asynccontextmanager
@@ -141,7 +151,31 @@ async def open_services(
             dispatch=dispatch,
             lines=Lines(dispatch, wakeups),
             on_ended=on_ended,
+            sealer=Sealer(read_ring(settings.sealing_keys.get_secret_value()) if settings.sealing_keys else None),
+            channels=make_channels(settings),
         )
+
+
+def make_channels(settings: Settings) -> Mapping[str, ChannelKind]:
+    """Make the kinds of channels; raise ConfigurationError for what cannot be read of their settings."""
+    policy = EgressPolicy(
+        allowed=settings.egress_allow,
+        ports=frozenset(settings.egress_ports),
+        mail_ports=frozenset(settings.egress_mail_ports),
+        plain_http=settings.egress_plain_http,
+        per_tenant=settings.egress_per_tenant,
+        ca_file=settings.egress_ca_file,
+    )
+    policy.check()
+    return make_kinds(
+        Outside(
+            egress=Egress(policy),
+            mail_server=read_server(settings.smtp_url.get_secret_value()) if settings.smtp_url else None,
+            mail_sender=read_sender(settings.smtp_from) if settings.smtp_from else None,
+            plain_mail=settings.smtp_plain,
+            slack_hosts=frozenset(settings.slack_hosts),
+        )
+    )
 
 
 def followers() -> OnEnded:

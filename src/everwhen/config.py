@@ -7,11 +7,18 @@ the nearest known one, so a misspelt setting cannot be silently ignored.
 import difflib
 import os
 import tomllib
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from pydantic import BeforeValidator, Field, PlainValidator, SecretStr, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
 
 from everwhen.errors import ConfigurationError
 
@@ -47,6 +54,18 @@ ALL_ROLES: Final[tuple[RoleName, ...]] = (
     "sentinel",
     "sweeper",
 )
+
+
+def _listed(value: object) -> object:
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+_Item = TypeVar("_Item")
+Listed = Annotated[tuple[_Item, ...], NoDecode, BeforeValidator(_listed)]
+"""A list that the environment separates by commas."""
+
+Network = Annotated[IPv4Network | IPv6Network, PlainValidator(lambda value: ip_network(str(value)))]
+Port = Annotated[int, Field(ge=1, le=65535)]
 
 
 class Settings(BaseSettings):
@@ -102,6 +121,31 @@ class Settings(BaseSettings):
     metrics_port: Annotated[int, Field(ge=0, le=65535)] | None = Field(
         None, description="A port that serves /metrics without a token, for any role; unset: none does."
     )
+    sealing_keys: SecretStr | None = Field(
+        None, description="Keys that seal tenants' secrets, `name:key` by commas, the first one seals; `up` keeps one."
+    )
+    egress_allow: Listed[Network] = Field(
+        (), description="Networks that are not public and that alerts may reach all the same, by commas."
+    )
+    egress_ports: Listed[Port] = Field((443, 8443), description="Ports that alerts may reach over HTTPS, by commas.")
+    egress_mail_ports: Listed[Port] = Field(
+        (25, 465, 587, 2525), description="Ports at which alerts may reach mail servers, by commas."
+    )
+    egress_plain_http: bool = Field(False, description="Whether webhooks may go over HTTP without TLS.")
+    egress_ca_file: Path | None = Field(
+        None, description="Certificate authorities that alerts trust beside the system's, as PEM."
+    )
+    egress_per_tenant: Annotated[int, Field(ge=1, le=200)] = Field(
+        8, description="Connections for alerts that one tenant may have open at once."
+    )
+    smtp_url: SecretStr | None = Field(
+        None, description="The mail server of channels that name none: smtp[s]://user:password@host[:port][?tls=none]."
+    )
+    smtp_from: str | None = Field(None, description="The sender of mails by that server.")
+    smtp_plain: bool = Field(False, description="Whether channels may name a mail server without TLS.")
+    slack_hosts: Listed[str] = Field(
+        ("hooks.slack.com", "hooks.slack-gov.com"), description="Hosts that take alerts as Slack does, by commas."
+    )
     metrics_host: str = Field("127.0.0.1", description="The address of that port.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="The least severe line logged.")
 
@@ -129,7 +173,7 @@ def load(**overrides: Any) -> Settings:
         return Settings(**{name: value for name, value in overrides.items() if value is not None})
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "settings"
+        where = str(first["loc"][0]) if first["loc"] else "settings"
         raise ConfigurationError(f"{where}: {first['msg']}; set {PREFIX}{where.upper()} or {FILE}") from error
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise ConfigurationError(f"{FILE} cannot be read: {error}") from error

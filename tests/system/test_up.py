@@ -133,7 +133,7 @@ def test_it_shows_a_run_that_succeeds_and_ends_without_a_trace(folder: Path, num
         up.until("First run succeeded")
         assert re.search(r"hello-often@\S+ +planned", up.said)
         assert re.search(r"hello-often@\S+ +claimed +\d+ ms late, attempt 1", up.said)
-        for private in ("client.json", "jwt.secret"):
+        for private in ("client.json", "jwt.secret", "sealing.keys"):
             assert (up.data / private).stat().st_mode & 0o777 == 0o600
         client = json.loads((up.data / "client.json").read_text())
         assert (client["url"], client["tenant"]) == (up.url(), "demo")

@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "findings": "everwhen.cli.findings:findings",
     "forecast": "everwhen.cli.forecast:forecast",
     "import": "everwhen.cli.imports:import_group",
+    "key": "everwhen.cli.key:key",
     "migrate": "everwhen.cli.server:migrate",
     "next": "everwhen.cli.next:next_command",
     "operation": "everwhen.cli.operation:operation",

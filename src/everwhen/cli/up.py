@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -39,8 +40,9 @@ def up(data_dir: Path | None, host: str | None, port: int | None, *, demo: bool)
     click.echo(f"everwhen up  (data: {folder})", err=True)
     with one_line_errors(), EmbeddedPostgres.start(folder) as server:
         migrate(server.owner_conninfo)
-        secret = _kept_secret(folder / "jwt.secret")
-        settings = load_settings(data_dir=folder, host=host, port=port, jwt_secret=secret, log_level=_quiet(settings))
+        settings = load_settings(
+            data_dir=folder, host=host, port=port, log_level=_quiet(settings), **_kept_secrets(folder, settings)
+        )
         _serve(settings, server, folder=folder, demo=demo)
 
 
@@ -125,11 +127,20 @@ def _show(line: str) -> None:
     sys.stdout.flush()
 
 
-def _kept_secret(file: Path) -> str:
+def _kept_secrets(folder: Path, settings: "Settings") -> dict[str, str]:
+    """Make at the first start, and find again, the key of tokens and, unless they are set, those that seal secrets."""
     from everwhen import clock
+    from everwhen.sealing.ring import KEY_FILE, new_entry
 
+    kept = {"jwt_secret": _kept_secret(folder / "jwt.secret", clock.new_secret)}
+    if settings.sealing_keys is None:
+        kept["sealing_keys"] = _kept_secret(folder / KEY_FILE, lambda: new_entry("local"))
+    return kept
+
+
+def _kept_secret(file: Path, make: Callable[[], str]) -> str:
     if not file.exists():
-        _write_private(file, clock.new_secret())
+        _write_private(file, make())
     return file.read_text().strip()
 
 

@@ -1,0 +1,1 @@
+"""A channel that hands mails to a server: the tenant's own, or the installation's."""

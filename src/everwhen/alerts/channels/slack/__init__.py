@@ -1,0 +1,1 @@
+"""A channel that posts to an incoming webhook of Slack, or of what speaks like it."""
