@@ -22,7 +22,7 @@ class Server:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=type(self).__name__, daemon=True)
         self._listening: asyncio.Server | None = None
-        self.transports: set[asyncio.BaseTransport] = set()
+        self.transports: set[Any] = set()
         self.connections = 0
 
     def protocol(self) -> asyncio.BaseProtocol:
@@ -83,7 +83,7 @@ class Server:
             await asyncio.sleep(0)
 
     def _counted(self) -> asyncio.BaseProtocol:
-        made = self.protocol()
+        made: Any = self.protocol()
         met, lost = made.connection_made, made.connection_lost
 
         def connection_made(transport):

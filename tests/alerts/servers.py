@@ -15,6 +15,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from email import message_from_bytes, policy
 from email.message import EmailMessage
+from typing import Any
 
 from aiosmtpd.smtp import SMTP, AuthResult
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
@@ -140,13 +141,13 @@ class _Http(asyncio.Protocol):
     def __init__(self, server: HttpsReceiver) -> None:
         self.server = server
         self.read = bytearray()
-        self.transport: asyncio.Transport | None = None
+        self.transport: Any = None
         self.task: asyncio.Task | None = None
 
     def connection_made(self, transport):
         self.transport = transport
 
-    def connection_lost(self, error):
+    def connection_lost(self, exc):
         if self.task:
             self.task.cancel()
 
@@ -236,7 +237,7 @@ class MailServer(Server):
             enable_SMTPUTF8=True,
             tls_context=self._context if self.mode == "starttls" else None,
             require_starttls=self.mode == "starttls",
-            auth_required=bool(self.user),
+            auth_required=bool(self.user) and self.mode == "starttls",  # otherwise the library objects; see RCPT
             auth_require_tls=self.mode == "starttls",
             authenticator=self._authenticate,
         )
@@ -247,6 +248,8 @@ class MailServer(Server):
         return AuthResult(success=ok, handled=ok)  # handled without success would leave the client waiting
 
     async def handle_RCPT(self, server, session, envelope, address, options):  # noqa: N802, PLR0917
+        if self.user and not session.authenticated:
+            return "530 5.7.0 log in first"
         if address[:3].isdigit():
             return f"{address[:3]} 5.1.1 scripted for\tthis \x1b[31mrecipient"
         envelope.rcpt_tos.append(address)
@@ -273,5 +276,5 @@ class _Greeter(asyncio.Protocol):
     def __init__(self, greeting: str) -> None:
         self.greeting = greeting
 
-    def connection_made(self, transport):
+    def connection_made(self, transport: Any):
         transport.write(self.greeting.encode())

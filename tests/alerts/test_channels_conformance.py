@@ -43,7 +43,7 @@ OCCASION = {"occasion_id": "1", "kind": "run.dead", "run_id": None, "link": None
 class Rig:
     """One kind beside its server."""
 
-    kind: ChannelKind
+    kind: Any
     server: Any
     configuration: dict[str, Any]
     secrets: dict[str, str]
@@ -72,7 +72,8 @@ class Rig:
 
     def with_guard(self, guard) -> ChannelKind:
         """The same kind behind another guard."""
-        return type(self.kind)(guard)
+        made: Any = type(self.kind)
+        return made(guard)
 
 
 class WebhookRig(Rig):
@@ -300,7 +301,7 @@ async def test_what_a_receiver_asks_for_is_bounded():
             Reply(status=503, headers={"Retry-After": "Thu, 01 Jan 1970 00:00:00 GMT"}),
             Reply(status=503, headers={"Retry-After": "Fri, 31 Dec 9999 23:59:59 GMT"}),
         ])  # fmt: skip
-        outcomes = [await rig.send() for _ in range(5)]
+        outcomes: list[Any] = [await rig.send() for _ in range(5)]
 
     hour = timedelta(hours=1)
     assert [outcome.after for outcome in outcomes] == [timedelta(seconds=7), hour, None, timedelta(), hour]

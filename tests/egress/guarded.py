@@ -1,5 +1,7 @@
 """An egress whose names are answered by a table, so that a test needs no resolver and no network."""
 
+from typing import Any
+
 from everwhen.egress.addresses import Network, ip_network
 from everwhen.egress.client import Egress
 from everwhen.egress.policy import EgressPolicy
@@ -16,15 +18,15 @@ class Names:
         self.table = table or {}
         self.asked = []
 
-    async def __call__(self, tenant_id, host, port):
+    async def __call__(self, tenant_id, host, port) -> Any:
         self.asked.append(host)
         found = self.table.get(host, ["127.0.0.1"])
         return found() if callable(found) else found
 
 
-def egress(*, names=None, **changes) -> Egress:
+def egress(*, names: Any = None, **changes) -> Egress:
     """A client that may reach loopback, at any port, and trusts the tests' authority."""
-    rules = {
+    rules: dict[str, Any] = {
         "seconds": 30,
         "mail_seconds": 60,
         "allowed": LOOPBACK,

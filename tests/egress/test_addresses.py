@@ -65,6 +65,6 @@ def test_no_setting_opens_where_clouds_keep_credentials(address):
 def test_a_number_that_only_a_resolver_reads_as_an_address_is_refused_before_and_after(host):
     with pytest.raises(TargetRefused):
         read_host(host)
-    found = {entry[4][0] for entry in socket.getaddrinfo(host, 443, proto=socket.IPPROTO_TCP)}
+    found = {str(entry[4][0]) for entry in socket.getaddrinfo(host, 443, proto=socket.IPPROTO_TCP)}
     assert found
     assert all(refusal(address) for address in found)

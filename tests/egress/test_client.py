@@ -4,6 +4,7 @@ import asyncio
 import socket
 import ssl
 from itertools import cycle
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -42,7 +43,7 @@ async def until(condition):
             await asyncio.sleep(0.01)
 
 
-async def post(client: Egress, url: str, *, tenant_id=TENANT, headers=None, content=b"{}"):
+async def post(client: Egress, url: str, *, tenant_id=TENANT, headers=None, content=b"{}") -> Any:
     return await client.post(url, tenant_id=tenant_id, headers=headers or {}, content=content)
 
 

@@ -21,7 +21,7 @@ NEW = read_ring(new_entry("new"))
 BOTH = KeyRing({**NEW.keys, **OLD.keys})
 
 
-async def seal(database, tenant, secrets, *, ring=OLD, version=1):
+async def seal(database, tenant, secrets, *, ring: KeyRing | None = OLD, version=1):
     async with database.tenant(tenant.id) as conn:
         return await Sealer(ring).seal(conn, tenant.id, secrets, version=version)
 
@@ -156,10 +156,19 @@ async def test_a_dump_of_the_database_holds_no_secret(database, server, work_dat
 
 def dumped(url):
     parts = conninfo_to_dict(url)
-    words = ["-h", parts["host"], "-p", str(parts.get("port", 5432)), "-U", parts["user"], "-d", parts["dbname"]]
+    words = [
+        "-h",
+        str(parts["host"]),
+        "-p",
+        str(parts.get("port", 5432)),
+        "-U",
+        str(parts["user"]),
+        "-d",
+        str(parts["dbname"]),
+    ]
     done = subprocess.run(
         [find_bin_dir() / "pg_dump", *words],
-        env={"PGPASSWORD": parts.get("password", "")},
+        env={"PGPASSWORD": str(parts.get("password", ""))},
         capture_output=True,
         check=True,
         text=True,

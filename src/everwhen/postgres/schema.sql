@@ -629,6 +629,17 @@ CREATE TABLE everwhen.tasks (
 
 ALTER TABLE ONLY everwhen.tasks FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE everwhen.tenant_keys (
+    tenant_id uuid NOT NULL,
+    wrapped bytea NOT NULL,
+    wrapped_by text NOT NULL,
+    wrapped_at timestamp with time zone NOT NULL,
+    CONSTRAINT tenant_keys_wrapped_by_check CHECK (((length(wrapped_by) >= 1) AND (length(wrapped_by) <= 64))),
+    CONSTRAINT tenant_keys_wrapped_check CHECK (((octet_length(wrapped) >= 40) AND (octet_length(wrapped) <= 200)))
+);
+
+ALTER TABLE ONLY everwhen.tenant_keys FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE everwhen.tenants (
     id uuid NOT NULL,
     name text NOT NULL,
@@ -854,6 +865,9 @@ ALTER TABLE ONLY everwhen.streaks
 ALTER TABLE ONLY everwhen.tasks
     ADD CONSTRAINT tasks_pkey PRIMARY KEY (tenant_id, name);
 
+ALTER TABLE ONLY everwhen.tenant_keys
+    ADD CONSTRAINT tenant_keys_pkey PRIMARY KEY (tenant_id);
+
 ALTER TABLE ONLY everwhen.tenants
     ADD CONSTRAINT tenants_name_key UNIQUE (name);
 
@@ -1034,6 +1048,9 @@ ALTER TABLE ONLY everwhen.streaks
 ALTER TABLE ONLY everwhen.tasks
     ADD CONSTRAINT tasks_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
 
+ALTER TABLE ONLY everwhen.tenant_keys
+    ADD CONSTRAINT tenant_keys_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
 ALTER TABLE ONLY everwhen.watermarks
     ADD CONSTRAINT watermarks_tenant_id_schedule_uid_fkey FOREIGN KEY (tenant_id, schedule_uid) REFERENCES everwhen.schedules(tenant_id, uid);
 
@@ -1119,6 +1136,8 @@ CREATE POLICY all_tenants ON everwhen.spans TO everwhen_system USING (true) WITH
 CREATE POLICY all_tenants ON everwhen.streaks TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.tasks TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.tenant_keys TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.tenants TO everwhen_system USING (true) WITH CHECK (true);
 
@@ -1238,6 +1257,8 @@ CREATE POLICY own_rows ON everwhen.streaks TO everwhen_tenant USING ((tenant_id 
 
 CREATE POLICY own_rows ON everwhen.tasks TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
+CREATE POLICY own_rows ON everwhen.tenant_keys TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
 CREATE POLICY own_rows ON everwhen.waiting TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.watermarks TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
@@ -1275,6 +1296,8 @@ ALTER TABLE everwhen.spans ENABLE ROW LEVEL SECURITY;
 ALTER TABLE everwhen.streaks ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.tasks ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.tenant_keys ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.tenants ENABLE ROW LEVEL SECURITY;
 
@@ -1423,6 +1446,9 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.streaks TO everwhen_system;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.tasks TO everwhen_tenant;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.tasks TO everwhen_system;
+
+GRANT SELECT,INSERT ON TABLE everwhen.tenant_keys TO everwhen_tenant;
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.tenant_keys TO everwhen_system;
 
 GRANT SELECT ON TABLE everwhen.tenants TO everwhen_tenant;
 GRANT SELECT,INSERT ON TABLE everwhen.tenants TO everwhen_system;

@@ -83,6 +83,16 @@ class _Unfit(Exception):  # noqa: N818  # an outcome, not an accident
     """The server lacks what is needed."""
 
 
+class _Client(aiosmtplib.SMTP):
+    """Cuts its connection where the library waits for TLS to end politely, on a socket that is ours to close."""
+
+    def close(self) -> None:
+        """See `aiosmtplib.SMTP`."""
+        if isinstance(self.transport, asyncio.WriteTransport):
+            self.transport.abort()
+        super().close()
+
+
 async def hand_in(letter: Letter, *, to: MailServer, egress: Egress, tenant_id: UUID) -> Outcome:
     """Hand one mail in, within the installation's time for it; never raises for what a server or a network does."""
     done: list[Delivered] = []
@@ -97,7 +107,7 @@ async def hand_in(letter: Letter, *, to: MailServer, egress: Egress, tenant_id: 
             done.append(await _give(client, letter, to))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(QUIT_SECONDS):
-                    await client.execute_command(b"QUIT")  # not `quit`, which would wait for TLS to end politely
+                    await client.quit()
     except (TargetRefused, Unreachable, _Unfit, aiosmtplib.SMTPException, OSError, ValueError) as error:
         return done[0] if done else _meaning(error, to, seconds)
     return done[0]
@@ -106,15 +116,12 @@ async def hand_in(letter: Letter, *, to: MailServer, egress: Egress, tenant_id: 
 @asynccontextmanager
 async def _conversation(to: MailServer, connected: socket.socket) -> AsyncGenerator[aiosmtplib.SMTP]:
     """Speak SMTP on this socket, and cut it at the end, however it comes."""
-    client = aiosmtplib.SMTP(
-        hostname=to.host, sock=connected, local_hostname=_own_name(), start_tls=False, timeout=None
-    )
+    client = _Client(hostname=to.host, sock=connected, local_hostname=_own_name(), start_tls=False, timeout=None)
     try:
         yield client
     finally:
-        if isinstance(client.transport, asyncio.WriteTransport):
-            client.transport.abort()
-            await asyncio.sleep(0)  # the loop closes the socket in its next turn
+        client.close()
+        await asyncio.sleep(0)  # the loop closes the socket in its next turn
         connected.close()
 
 

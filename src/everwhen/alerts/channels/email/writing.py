@@ -51,8 +51,8 @@ def letter_of(  # noqa: PLR0913  # what a mail is made of
     """Write the mail of one delivery to one mailbox."""
     letter = Letter(sender=sender, recipient=recipient, content=b"")
     message = EmailMessage(policy=_UTF8 if letter.needs_utf8 else _ASCII)
-    message["From"] = Address(display_name=line(sender_name or "Everwhen"), addr_spec=sender)
-    message["To"] = Address(addr_spec=recipient)
+    message["From"] = _address(sender, line(sender_name or "Everwhen"))
+    message["To"] = _address(recipient)
     message["Subject"] = line(_whole(rendered.subject))[:SUBJECT_CHARACTERS] or "Everwhen"
     message["Date"] = now
     message["Message-ID"] = f"<{delivery_id}@{sender.rpartition('@')[2]}>"
@@ -65,6 +65,11 @@ def letter_of(  # noqa: PLR0913  # what a mail is made of
     if rendered.html:
         message.add_alternative(_fitted(rendered.html), subtype="html", cte="base64")
     return Letter(sender=sender, recipient=recipient, content=message.as_bytes())
+
+
+def _address(mailbox: str, name: str = "") -> Address:
+    local, _, domain = mailbox.rpartition("@")
+    return Address(display_name=name, username=local, domain=domain)
 
 
 def _fitted(text: str) -> str:
