@@ -6,12 +6,15 @@ from uuid import UUID
 
 import httpx2
 from fastapi import FastAPI
+from obstore.store import MemoryStore
 
 from everwhen import clock
 from everwhen.app import FEATURES
 from everwhen.http.app import create_app
 from everwhen.http.auth import Authenticator, Role, mint_token
 from everwhen.http.plane import ControlPlane, OnReady
+from everwhen.payloads.depot import Depot
+from everwhen.payloads.service import Payloads
 from everwhen.postgres.pool import Database
 from everwhen.tenants.service import find_tenant
 
@@ -34,7 +37,13 @@ def token_of(
     )
 
 
-def app_on(database: Database, *, on_ready: OnReady | None = None, body_bytes_max: int = 1 << 20) -> FastAPI:
+def app_on(
+    database: Database,
+    *,
+    on_ready: OnReady | None = None,
+    body_bytes_max: int = 1 << 20,
+    payloads: Payloads | None = None,
+) -> FastAPI:
     """The control API on a database."""
     plane = ControlPlane(
         database=database,
@@ -42,6 +51,7 @@ def app_on(database: Database, *, on_ready: OnReady | None = None, body_bytes_ma
         find_tenant=find_tenant,
         on_ready=on_ready,
         body_bytes_max=body_bytes_max,
+        payloads=payloads or Payloads.on(database, Depot(MemoryStore())),
     )
     return create_app(plane, routers=ROUTERS)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from obstore.store import MemoryStore
 
 from everwhen import failpoints
 from everwhen.cli import main
@@ -23,6 +24,9 @@ from everwhen.dispatch.reaper import Reaper
 from everwhen.failpoints import ALLOWED, LOG, POINTS, VARIABLE, FailpointError
 from everwhen.operations.operator import Operator
 from everwhen.overlap.gatekeeper import Gatekeeper
+from everwhen.payloads.depot import Depot
+from everwhen.payloads.receiving import PayloadLimits
+from everwhen.payloads.service import Payloads
 from everwhen.postgres.pool import Database
 from everwhen.schedules import service as schedules
 from everwhen.schedules.model import ScheduleDraft, Spec
@@ -32,6 +36,7 @@ from everwhen.tenants import service as tenants
 from tests.dispatch.scene import Line, hold, make_line, report_on
 from tests.factories import TESTER, make_run, make_schedule
 from tests.operations.scene import begin, make_dead, redrive
+from tests.payloads.scene import put
 from tests.people import app_on, client_of, token_of
 
 ROOT = Path(__file__).parents[1]
@@ -175,6 +180,13 @@ class Scene:
 
     async def pass_transaction(self) -> Any:
         return lambda: tenants.create_tenant(self.db, name="another")
+
+    async def pass_upload(self) -> Any:
+        payloads = Payloads.on(self.db, Depot(MemoryStore()), PayloadLimits(piece_bytes=4))
+        return lambda: put(payloads, self.line.tenant, b"two pieces")
+
+    async def upload_is_done(self) -> bool:
+        return await self.count("payloads") == 1
 
     async def transaction_is_done(self) -> bool:
         return await self.count("tenants where name = 'another'") == 1

@@ -16,6 +16,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapp
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
@@ -59,6 +60,14 @@ from everwhen.overlap import service as overlap
 from everwhen.overlap.gatekeeper import Gatekeeper
 from everwhen.pauses import api as pauses_api
 from everwhen.pauses.attendant import Attendant
+from everwhen.payloads import api as payloads_api
+from everwhen.payloads import upload_api
+from everwhen.payloads.depot import Depot
+from everwhen.payloads.porter import Porter
+from everwhen.payloads.receiving import PayloadLimits
+from everwhen.payloads.service import Payloads
+from everwhen.payloads.worker_api import WorkerPayloads
+from everwhen.postgres.host import default_data_dir
 from everwhen.postgres.migrate import assert_compatible
 from everwhen.postgres.pool import Connection, Database, PoolLimits, SetClock
 from everwhen.postgres.wakeups import Wakeups, notify, queue_topic
@@ -75,6 +84,8 @@ from everwhen.sentinel import api as sentinel_api
 from everwhen.sentinel.sentinel import Sentinel
 from everwhen.sentinel.service import collect_metrics
 from everwhen.sweeping import Sweeper
+from everwhen.task_service import api as task_service_api
+from everwhen.task_service import form_api as task_forms_api
 from everwhen.tasks import api as tasks_api
 from everwhen.tenants import api as tenants_api
 from everwhen.tenants import service as tenants
@@ -106,11 +117,18 @@ FEATURES: Final = (
     explaining_api,
     sentinel_api,
     alert_templates_api,
+    payloads_api,
+    upload_api,
+    task_service_api,
+    task_forms_api,
 )
 """The control API: each feature's module with its router."""
 
 SWEEPS: Final = (replies.sweep,)
 """What the sweeper deletes."""
+
+PAYLOADS: Final = "payloads"
+"""The folder of payloads in the data directory."""
 
 log = structlog.get_logger("everwhen.app")
 
@@ -126,6 +144,7 @@ class Services:
     wakeups: Wakeups
     dispatch: Dispatch
     lines: Lines
+    payloads: Payloads
     on_ended: OnEnded
     sealer: Sealer
     channels: Mapping[str, ChannelKind]
@@ -150,6 +169,7 @@ async def open_services(
             wakeups=wakeups,
             dispatch=dispatch,
             lines=Lines(dispatch, wakeups),
+            payloads=open_payloads(settings, database),
             on_ended=on_ended,
             sealer=Sealer(read_ring(settings.sealing_keys.get_secret_value()) if settings.sealing_keys else None),
             channels=make_channels(settings),
@@ -178,6 +198,17 @@ def make_channels(settings: Settings) -> Mapping[str, ChannelKind]:
     )
 
 
+def open_payloads(settings: Settings, database: Database) -> Payloads:
+    """Open the store of payloads; raise ConfigurationError when its address makes no sense."""
+    location = settings.payload_url or (settings.data_dir or default_data_dir(Path.cwd())) / PAYLOADS
+    limits = PayloadLimits(
+        payload_bytes=settings.payload_bytes_max,
+        tenant_bytes=settings.payload_tenant_bytes_max,
+        uploads=settings.payload_uploads_max,
+    )
+    return Payloads.on(database, Depot.at(location), limits)
+
+
 def followers() -> OnEnded:
     """Join what follows the end of a run. A gate that lets the next run in may turn others away: these ends go on."""
     others = follow_with(streaks.follow, NodeFollower(on_ready=_wake_line))
@@ -199,18 +230,25 @@ def make_app(services: Services) -> FastAPI:
         on_ended=services.on_ended,
         body_bytes_max=settings.body_bytes_max,
         cursor_key=hashlib.blake2b(settings.jwt_secret.get_secret_value().encode(), person=b"cursors").digest(),
+        payloads=services.payloads,
     )
+    tokens = LeaseTokens(settings.jwt_secret.get_secret_value())
     worker = WorkerApi(
         dispatch=services.dispatch,
         lines=services.lines,
-        tokens=LeaseTokens(settings.jwt_secret.get_secret_value()),
+        tokens=tokens,
         limits=WorkerLimits(
             lease_seconds=settings.lease_seconds_max,
             wait_seconds=settings.claim_wait_seconds_max,
             body_bytes=BODY_FACTOR * settings.body_bytes_max,
         ),
     )
-    return create_app(plane, routers=[feature.router for feature in FEATURES], first_routes=worker.routes())
+    downloads = WorkerPayloads(payloads=services.payloads, dispatch=services.dispatch, tokens=tokens)
+    return create_app(
+        plane,
+        routers=[feature.router for feature in FEATURES],
+        first_routes=[*worker.routes(), *downloads.routes()],
+    )
 
 
 def make_role(name: RoleName, services: Services) -> Role:  # noqa: C901, PLR0911  # one for each role
@@ -262,6 +300,8 @@ def make_role(name: RoleName, services: Services) -> Role:  # noqa: C901, PLR091
             )
         case "sweeper":
             return Sweeper(database=services.database, sweeps=SWEEPS)
+        case "porter":
+            return Porter(database=services.database, depot=services.payloads.depot)
         case "api":
             raise ValueError("the API does not tick")
 

@@ -40,7 +40,17 @@ OTHER_VARIABLES: Final = frozenset({
 })  # fmt: skip
 
 RoleName = Literal[
-    "api", "scheduler", "conductor", "gatekeeper", "attendant", "reaper", "observer", "operator", "sentinel", "sweeper"
+    "api",
+    "scheduler",
+    "conductor",
+    "gatekeeper",
+    "attendant",
+    "reaper",
+    "observer",
+    "operator",
+    "porter",
+    "sentinel",
+    "sweeper",
 ]
 ALL_ROLES: Final[tuple[RoleName, ...]] = (
     "api",
@@ -51,6 +61,7 @@ ALL_ROLES: Final[tuple[RoleName, ...]] = (
     "reaper",
     "observer",
     "operator",
+    "porter",
     "sentinel",
     "sweeper",
 )
@@ -117,6 +128,19 @@ class Settings(BaseSettings):
     )
     body_bytes_max: Annotated[int, Field(ge=1024, le=2**30)] = Field(
         1_048_576, description="The largest body of a control request; a worker's batch may be eight times as large."
+    )
+    payload_url: str | None = Field(
+        None,
+        description="Where payloads are kept: s3://bucket/prefix, or a folder; unset: payloads in the data directory.",
+    )
+    payload_bytes_max: Annotated[int, Field(ge=1024, le=2**40)] = Field(
+        268_435_456, description="The most bytes of one payload."
+    )
+    payload_tenant_bytes_max: Annotated[int, Field(ge=1024, le=2**50)] = Field(
+        10_737_418_240, description="The most bytes of all payloads of a tenant together."
+    )
+    payload_uploads_max: Annotated[int, Field(ge=1, le=1000)] = Field(
+        16, description="Uploads that one process lets in at once; each takes about 24 MiB of memory."
     )
     metrics_port: Annotated[int, Field(ge=0, le=65535)] | None = Field(
         None, description="A port that serves /metrics without a token, for any role; unset: none does."

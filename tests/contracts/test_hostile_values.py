@@ -110,6 +110,10 @@ BODIES = {
     "validate_workflow": {"name": "etl", "definition": GRAPH},
     "cancel_workflow_run": {"reason": "why"},
     "rerun_workflow_run": {"nodes": [], "reason": "why"},
+    "upload_payload": {"any": "content"},
+    "post_service_task": {"dedup_id": "x"},
+    "change_service_task": {"dedup_id": "x"},
+    "set_service_task_status": {"id": "01a22915-06ff-70da-a75e-79f816daceb5", "status": "disable"},
 }
 OPERATIONS = {
     operation["operationId"]: (method.upper(), path, operation)
@@ -151,6 +155,7 @@ async def furnished(database):
         "queue": "default",
         "kind": "run.dead",
         "part": "text",
+        "digest": f"sha256:{0:064}",
     }
 
 

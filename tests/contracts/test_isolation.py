@@ -1,3 +1,4 @@
+# pyright: reportArgumentType=false, reportCallIssue=false
 """Three walls between tenants (keys, row-level security, WHERE clauses), each proven with the next one taken down.
 
 Every operation of the document is called by tenant B: on tenant A's path, and on its own path with A's names and ids.
@@ -13,6 +14,7 @@ from itertools import count
 
 import psycopg
 import pytest
+from obstore.store import MemoryStore
 
 from everwhen.alerts.texts import service as alert_templates
 from everwhen.alerts.texts import store as alert_templates_store
@@ -27,6 +29,9 @@ from everwhen.explaining import store as explaining_store
 from everwhen.operations import store as operations_store
 from everwhen.overlap import store as overlap_store
 from everwhen.pauses import store as pauses_store
+from everwhen.payloads import store as payloads_store
+from everwhen.payloads.depot import Depot
+from everwhen.payloads.service import Payloads
 from everwhen.postgres.pool import Database, PoolLimits
 from everwhen.runs import store as runs_store
 from everwhen.runs.listing import store as listing_store
@@ -37,6 +42,7 @@ from everwhen.workflows import store as workflows_store
 from everwhen.workflows.catalogue import store as catalogue_store
 from tests.factories import make_run, make_schedule, make_task, make_tenant
 from tests.operations.scene import begin, redrive
+from tests.payloads.scene import put
 from tests.people import app_on, client_of, token_of
 from tests.tzif import archive
 from tests.workflows.scene import Scene
@@ -56,6 +62,7 @@ STORES = (
     operations_store,
     overlap_store,
     pauses_store,
+    payloads_store,
     workflows_store,
     catalogue_store,
     alert_templates_store,
@@ -105,6 +112,10 @@ BODIES = {
     "replace_workflow": {"definition": {"nodes": [{"id": "b", "task": "{}"}]}},
     "rerun_workflow_run": {"nodes": ["a"]},
     "cancel_workflow_run": {},
+    "list_payloads": None,
+    "get_payload": None,
+    "get_payload_content": None,
+    "upload_payload": {"content": "{}"},
     "create_task": {"name": "{}-2"},
     "update_task": {"priority": 1},
     "create_calendar": {"name": "made", "definition": {}},
@@ -143,6 +154,7 @@ BODIES = {
     "delete_schedule": None,
     "delete_calendar": None,
     "delete_alert_template": None,
+    "delete_payload": None,
 }
 # These name nothing that exists already, so B may do them on its own path with any name.
 NAMELESS = {
@@ -154,10 +166,17 @@ NAMELESS = {
     "list_dead_letters", "list_dead_runs", "dismiss_dead_letters", "create_operation", "list_operations",
     "pause_tenant", "resume_tenant", "list_pauses", "list_pause_changes",
     "list_findings",
-    "list_workflows",
+    "list_workflows", "list_payloads", "upload_payload",
 }  # fmt: skip
 # These are about no tenant at all.
 PLATFORM = {
+    # The tenant of these is the token's: tests/task_service proves them.
+    "post_service_task",
+    "change_service_task",
+    "get_service_task",
+    "delete_service_task",
+    "set_service_task_status",
+    "list_service_tasks",
     "create_tenant",
     "list_tenants",
     "forecast_all",
@@ -184,6 +203,7 @@ class Things:
     workflow: str
     workflow_run: str
     waiting_workflow_run: str
+    payload: str
 
 
 NOBODY = Things(
@@ -198,8 +218,17 @@ NOBODY = Things(
     workflow="no-workflow",
     workflow_run=str(uuid.UUID(int=8)),
     waiting_workflow_run=str(uuid.UUID(int=9)),
+    payload=f"sha256:{0:064}",
 )
 ABOUT_DEAD_RUNS = {"dismiss_run", "restore_run", "redrive_run"}
+
+
+DEPOT = Depot(MemoryStore())
+
+
+def app_with_payloads(db: Database):
+    """The application, with the depot that the tenants' payloads are in."""
+    return app_on(db, payloads=Payloads.on(db, DEPOT))
 
 
 async def furnish(db: Database, *, name: str):
@@ -225,6 +254,7 @@ async def furnish(db: Database, *, name: str):
         workflow=f"{name}-workflow",
         workflow_run=ended,
         waiting_workflow_run=waiting,
+        payload=(await put(Payloads.on(db, DEPOT), tenant, name.encode())).digest,
     )
     return tenant, things
 
@@ -283,6 +313,7 @@ async def call(client, operation: str, method: str, path: str, *, tenant: str, t
         "node": "a",
         "kind": "run.dead",
         "part": "text",
+        "digest": things.payload,
     }
     url = path.format(tenant=tenant, name=target, version=1, year=2027, fingerprint="none", **ids)
     body = filled(BODIES[operation], things)
@@ -301,7 +332,7 @@ async def leaks(db: Database, server, name: str) -> list[str]:
     """Where tenant B hears or does anything of tenant A's."""
     _, canary = await furnish(db, name=CANARY)
     other, own = await furnish(db, name="other")
-    app = app_on(db)
+    app = app_with_payloads(db)
     before, found = rows_of(server, name), []
     async with client_of(app, token_of("admin", tenant_id=other.id)) as client:
         for operation, (method, path) in operations(app).items():
@@ -395,7 +426,8 @@ async def test_row_security_holds_without_the_where_clauses(scratch, server, fre
 
 async def test_without_both_the_leak_is_found(scratch, server, fresh_database, monkeypatch):
     without_row_security(server, fresh_database)
-    without_where(monkeypatch, [store for store in STORES if store is not tenants_store])  # else nobody gets in at all
+    # Without the first nobody gets in at all; without the second a count is everybody's, and nothing can be uploaded.
+    without_where(monkeypatch, [store for store in STORES if store not in {tenants_store, payloads_store}])
 
     found = await leaks(scratch, server, fresh_database)
 
@@ -419,7 +451,7 @@ NEEDS = {"operate": {"pause_schedule", "resume_schedule", "request_run", "cancel
          "edit": {"put_alert_template", "delete_alert_template",
                   "create_calendar", "replace_calendar", "delete_calendar", "create_task", "update_task",
                   "create_schedule", "update_schedule", "delete_schedule", "smooth_schedules", "set_objective",
-                  "create_workflow",
+                  "create_workflow", "upload_payload", "delete_payload",
                   "replace_workflow",
                   "review_tz"}}  # fmt: skip
 
@@ -427,7 +459,7 @@ NEEDS = {"operate": {"pause_schedule", "resume_schedule", "request_run", "cancel
 @pytest.mark.parametrize("role", ALLOWED)
 async def test_a_role_may_do_what_its_table_says_and_nothing_else(database, role):
     tenant, things = await furnish(database, name="roles")
-    app = app_on(database)
+    app = app_with_payloads(database)
     async with client_of(app, token_of(role, tenant_id=tenant.id)) as client:
         for operation, (method, path) in operations(app).items():
             status, _ = await call(client, operation, method, path, tenant=tenant.name, things=things)
@@ -438,7 +470,7 @@ async def test_a_role_may_do_what_its_table_says_and_nothing_else(database, role
 @pytest.mark.parametrize("role", ["viewer", "operator", "editor", "admin", "worker"])
 async def test_only_the_platform_makes_and_lists_tenants(database, role):
     tenant = await make_tenant(database)
-    app = app_on(database)
+    app = app_with_payloads(database)
     for tenant_id in (tenant.id, None):
         async with client_of(app, token_of(role, tenant_id=tenant_id)) as client:
             assert (await client.post("/v1/tenants", json={"name": "x"})).status_code == 403

@@ -6,6 +6,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 from everwhen.http.edge import OPEN_PATHS
+from everwhen.http.uploads import UploadRoute
 from tests.contracts.openapi_snapshot import FILE, app_for_its_document, rendered
 from tests.people import ROUTERS, client_of, token_of
 
@@ -31,7 +32,14 @@ def test_every_route_is_documented_and_nothing_else():
 
 
 def test_every_router_reads_bodies_strictly():
-    assert {router.route_class.__name__ for router in ROUTERS} == {"ControlRoute"}
+    assert {router.route_class.__name__ for router in ROUTERS} == {"ControlRoute", "UploadRoute"}
+
+
+def test_a_router_of_uploads_has_no_body_that_the_framework_would_read():
+    uploads = [route for router in ROUTERS if router.route_class is UploadRoute for route in router.routes]
+
+    assert uploads
+    assert all(route.body_field is None for route in uploads)
 
 
 def test_operation_ids_are_unique_and_every_operation_says_what_it_does():

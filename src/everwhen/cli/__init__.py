@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "migrate": "everwhen.cli.server:migrate",
     "next": "everwhen.cli.next:next_command",
     "operation": "everwhen.cli.operation:operation",
+    "payload": "everwhen.cli.payload:payload",
     "presets": "everwhen.cli.explain:presets",
     "queue": "everwhen.cli.queue:queue",
     "punctuality": "everwhen.cli.findings:punctuality",

@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -130,11 +130,33 @@ class Api:
         params: dict[str, Any] | None = None,
     ) -> httpx2.Response:
         """Return the answer, whatever its status; raise CallFailed when there is none."""
+        with self._reached():
+            # A path from an answer's `next` has its query in it; an empty mapping would drop that.
+            return self._client.request(method, path, json=body, headers=headers, params=params or None)
+
+    @contextlib.contextmanager
+    def stream(
+        self,
+        method: str,
+        path: str,
+        *,
+        content: Iterable[bytes] | None = None,
+        headers: dict[str, str] | None = None,
+        **params: str,
+    ) -> Generator[httpx2.Response]:
+        """Send, and receive, what is too large to be kept; raise CallFailed when the server does not answer."""
+        with (
+            self._reached(),
+            self._client.stream(method, path, content=content, headers=headers, params=params or None) as answer,
+        ):
+            yield answer
+
+    @contextlib.contextmanager
+    def _reached(self) -> Generator[None]:
         import httpx2
 
         try:
-            # A path from an answer's `next` has its query in it; an empty mapping would drop that.
-            return self._client.request(method, path, json=body, headers=headers, params=params or None)
+            yield
         except httpx2.TransportError as error:
             detail = f"{self.target.url} does not answer ({type(error).__name__}): is `everwhen up` running here?"
             raise CallFailed({"detail": detail, "retryable": True}, exit_code=UNAVAILABLE) from error

@@ -16,6 +16,7 @@ from everwhen.core.lifecycle import RunState
 from everwhen.dead_letters import store
 from everwhen.dead_letters.model import Group, RedriveRequest
 from everwhen.errors import Conflict
+from everwhen.payloads.references import share_payloads
 from everwhen.postgres.pool import Connection, Database
 from everwhen.runs import service as runs
 from everwhen.runs.derived import Making, make_redriven
@@ -70,6 +71,9 @@ async def redrive_run(
                 code="dead_letter.redriven",
             )
         making = Making(tenant_id=tenant_id, by=request.by, reason=request.reason, overlap=request.overlap)
+        await share_payloads(
+            conn, tenant_id=tenant_id, value=request.input if request.has_input else json.loads(dead.input)
+        )
         changed = json.dumps(request.input) if request.has_input else None
         await make_redriven(conn, making, pairs, priority=request.priority, input_text=changed, on_ready=on_ready)
         return await runs.read_run(conn, tenant_id=tenant_id, ref=str(made))

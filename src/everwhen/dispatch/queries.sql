@@ -154,6 +154,15 @@ where l.tenant_id = any(%(tenant_ids)s::uuid[]) and l.run_id = any(%(run_ids)s::
   and (%(allowed)s::text[] is null or l.queue = any(%(allowed)s::text[])) -- the queues that the worker's token names
 returning l.run_id, l.lease_token, l.lease_until, l.cancel_requested_at is not null as cancel_requested;
 
+-- name: find_held_input
+-- The input of a run, for whoever holds it now.
+select r.input::text as input
+from everwhen.leases l
+cross join lateral (
+  select r.input from everwhen.runs r where r.tenant_id = l.tenant_id and r.run_id = l.run_id offset 0) r
+where l.tenant_id = %(tenant_id)s and l.run_id = %(run_id)s and l.lease_token = %(token)s and l.lease_until > %(now)s
+  and (%(allowed)s::text[] is null or l.queue = any(%(allowed)s::text[]));
+
 -- name: lock_leases
 -- What the reports are about. The lock keeps a wish to cancel, a heartbeat and the reaper away until the decision is
 -- written; in the order of the key, so that two batches never wait for each other. The task's policy is read only for

@@ -110,6 +110,15 @@ class Dispatch:
             bare = [replace(lease, details=None) for lease in leases]
             return await self._renew(tenant_id, bare, lease_seconds=lease_seconds, queues=queues, now=now)
 
+    async def held_input(
+        self, tenant_id: UUID, run_id: UUID, token: int, *, queues: Collection[str] | None = None
+    ) -> str | None:
+        """Return the input of a run, as JSON text, for whoever holds its lease by this token; None: nobody does."""
+        async with self._transaction(tenant_id) as conn:
+            return await store.find_held_input(
+                conn, tenant_id=tenant_id, run_id=run_id, token=token, allowed=queues, now=conn.now
+            )
+
     async def complete(
         self,
         tenant_id: UUID | None,

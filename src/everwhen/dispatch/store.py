@@ -117,6 +117,14 @@ async def renew_leases(
     return await fetch_all(conn, _SQL["renew_leases"], params, Renewal)
 
 
+async def find_held_input(
+    conn: Conn, *, tenant_id: UUID, run_id: UUID, token: int, allowed: Collection[str] | None, now: datetime
+) -> str | None:
+    """Return the input of a run as JSON text for whoever holds it by this token; None: it is not held so."""
+    params = {"tenant_id": tenant_id, "run_id": run_id, "token": token, "allowed": _names(allowed), "now": now}
+    return await fetch_optional(conn, _SQL["find_held_input"], params, str)
+
+
 async def lock_leases(
     conn: Conn,
     *,

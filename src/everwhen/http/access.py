@@ -83,9 +83,33 @@ async def _platform(request: Request) -> PlatformAccess:
     return PlatformAccess(principal=principal, plane=acting_plane(request))
 
 
+async def _own_reader(request: Request) -> Access:
+    return _own_access(request, Permission.READ)
+
+
+async def _own_operator(request: Request) -> Access:
+    return _own_access(request, Permission.OPERATE)
+
+
+async def _own_editor(request: Request) -> Access:
+    return _own_access(request, Permission.EDIT)
+
+
+def _own_access(request: Request, permission: Permission) -> Access:
+    """Grant access to the tenant that the token is bound to, where no path names one."""
+    plane, principal = plane_of(request), principal_of(request)
+    _require(principal, permission)
+    if principal.tenant_id is None:
+        raise Forbidden("This needs a token that is bound to a tenant.")
+    return Access(principal=principal, tenant_id=principal.tenant_id, plane=plane)
+
+
 Reader = Annotated[Access, Depends(_reader)]
 Operator = Annotated[Access, Depends(_operator)]
 Editor = Annotated[Access, Depends(_editor)]
+OwnReader = Annotated[Access, Depends(_own_reader)]
+OwnOperator = Annotated[Access, Depends(_own_operator)]
+OwnEditor = Annotated[Access, Depends(_own_editor)]
 Platform = Annotated[PlatformAccess, Depends(_platform)]
 
 

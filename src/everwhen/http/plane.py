@@ -68,6 +68,7 @@ class ControlPlane:
     on_ended: OnEnded = nobody_follows
     body_bytes_max: int = BODY_BYTES
     cursor_key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+    payloads: Any = None  # everwhen.payloads.service.Payloads, which this layer is below of
 
 
 def plane_of(request: Request) -> ControlPlane:

@@ -451,6 +451,56 @@ CREATE TABLE everwhen.pauses (
 
 ALTER TABLE ONLY everwhen.pauses FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE everwhen.payload_objects (
+    tenant_id uuid NOT NULL,
+    id uuid NOT NULL,
+    state text NOT NULL,
+    opened_by text NOT NULL,
+    opened_at timestamp with time zone NOT NULL,
+    look_at timestamp with time zone,
+    doomed_at timestamp with time zone,
+    CONSTRAINT payload_objects_check CHECK ((((state = 'kept'::text) = (look_at IS NULL)) AND ((state = 'doomed'::text) = (doomed_at IS NOT NULL)))),
+    CONSTRAINT payload_objects_state_check CHECK ((state = ANY (ARRAY['arriving'::text, 'kept'::text, 'doomed'::text])))
+);
+
+ALTER TABLE ONLY everwhen.payload_objects FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.payload_usage (
+    tenant_id uuid NOT NULL,
+    size_bytes bigint DEFAULT 0 NOT NULL,
+    payloads bigint DEFAULT 0 NOT NULL,
+    CONSTRAINT payload_usage_payloads_check CHECK ((payloads >= 0)),
+    CONSTRAINT payload_usage_size_bytes_check CHECK ((size_bytes >= 0))
+);
+
+ALTER TABLE ONLY everwhen.payload_usage FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.payload_users (
+    tenant_id uuid NOT NULL,
+    digest text NOT NULL,
+    schedule_uid uuid NOT NULL
+);
+
+ALTER TABLE ONLY everwhen.payload_users FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.payloads (
+    tenant_id uuid NOT NULL,
+    digest text NOT NULL,
+    object_id uuid NOT NULL,
+    size_bytes bigint NOT NULL,
+    pieces integer NOT NULL,
+    name text,
+    media_type text,
+    look_at timestamp with time zone,
+    created_by text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    CONSTRAINT payloads_digest_check CHECK ((digest ~ '^sha256:[0-9a-f]{64}$'::text)),
+    CONSTRAINT payloads_pieces_check CHECK ((pieces >= 0)),
+    CONSTRAINT payloads_size_bytes_check CHECK ((size_bytes >= 0))
+);
+
+ALTER TABLE ONLY everwhen.payloads FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE everwhen.punctuality (
     tenant_id uuid NOT NULL,
     schedule_uid uuid NOT NULL,
@@ -562,6 +612,28 @@ CREATE TABLE everwhen.sentinels (
     only_one boolean DEFAULT true NOT NULL,
     CONSTRAINT sentinels_only_one_check CHECK (only_one)
 );
+
+CREATE TABLE everwhen.service_tasks (
+    tenant_id uuid NOT NULL,
+    id uuid NOT NULL,
+    owner text NOT NULL,
+    dedup_id text NOT NULL,
+    schedule_uid uuid,
+    cron text NOT NULL,
+    run_at timestamp with time zone,
+    delay_seconds double precision,
+    priority smallint NOT NULL,
+    digest text NOT NULL,
+    payload_name text,
+    is_enabled boolean DEFAULT true NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    deleted_at timestamp with time zone,
+    CONSTRAINT service_tasks_check CHECK (((cron = ''::text) = (run_at IS NOT NULL))),
+    CONSTRAINT service_tasks_priority_check CHECK (((priority >= 0) AND (priority <= 9)))
+);
+
+ALTER TABLE ONLY everwhen.service_tasks FORCE ROW LEVEL SECURITY;
 
 CREATE TABLE everwhen.sightings (
     tenant_id uuid NOT NULL,
@@ -832,6 +904,18 @@ ALTER TABLE ONLY everwhen.pause_changes
 ALTER TABLE ONLY everwhen.pauses
     ADD CONSTRAINT pauses_pkey PRIMARY KEY (tenant_id, queue);
 
+ALTER TABLE ONLY everwhen.payload_objects
+    ADD CONSTRAINT payload_objects_pkey PRIMARY KEY (tenant_id, id);
+
+ALTER TABLE ONLY everwhen.payload_usage
+    ADD CONSTRAINT payload_usage_pkey PRIMARY KEY (tenant_id);
+
+ALTER TABLE ONLY everwhen.payload_users
+    ADD CONSTRAINT payload_users_pkey PRIMARY KEY (tenant_id, digest, schedule_uid);
+
+ALTER TABLE ONLY everwhen.payloads
+    ADD CONSTRAINT payloads_pkey PRIMARY KEY (tenant_id, digest);
+
 ALTER TABLE ONLY everwhen.punctuality
     ADD CONSTRAINT punctuality_pkey PRIMARY KEY (tenant_id, schedule_uid, day);
 
@@ -852,6 +936,9 @@ ALTER TABLE ONLY everwhen.schedules
 
 ALTER TABLE ONLY everwhen.sentinels
     ADD CONSTRAINT sentinels_pkey PRIMARY KEY (only_one);
+
+ALTER TABLE ONLY everwhen.service_tasks
+    ADD CONSTRAINT service_tasks_pkey PRIMARY KEY (tenant_id, id);
 
 ALTER TABLE ONLY everwhen.sightings
     ADD CONSTRAINT sightings_pkey PRIMARY KEY (tenant_id, queue, server_id);
@@ -934,6 +1021,14 @@ CREATE INDEX operations_next ON everwhen.operations USING btree (next_at) WHERE 
 
 CREATE INDEX pauses_until ON everwhen.pauses USING btree (paused_until) WHERE (paused_until IS NOT NULL);
 
+CREATE INDEX payload_objects_arriving ON everwhen.payload_objects USING btree (tenant_id) WHERE (state = 'arriving'::text);
+
+CREATE INDEX payload_objects_look ON everwhen.payload_objects USING btree (look_at) WHERE (look_at IS NOT NULL);
+
+CREATE INDEX payload_users_schedule ON everwhen.payload_users USING btree (schedule_uid, tenant_id);
+
+CREATE INDEX payloads_look ON everwhen.payloads USING btree (look_at) WHERE (look_at IS NOT NULL);
+
 CREATE INDEX replies_expired ON everwhen.replies USING btree (expires_at);
 
 CREATE INDEX run_ends_dead ON ONLY everwhen.run_ends USING btree (tenant_id, COALESCE(fingerprint, ''::text), run_id) WHERE (state = 'dead'::text);
@@ -949,6 +1044,10 @@ CREATE INDEX runs_schedule ON ONLY everwhen.runs USING btree (tenant_id, schedul
 CREATE UNIQUE INDEX schedules_name ON everwhen.schedules USING btree (tenant_id, name) WHERE (state <> 'deleted'::text);
 
 CREATE INDEX schedules_paused_until ON everwhen.schedules USING btree (paused_until) WHERE (paused_until IS NOT NULL);
+
+CREATE UNIQUE INDEX service_tasks_dedup ON everwhen.service_tasks USING btree (tenant_id, owner, dedup_id) WHERE (deleted_at IS NULL);
+
+CREATE INDEX service_tasks_live ON everwhen.service_tasks USING btree (tenant_id, id) WHERE (deleted_at IS NULL);
 
 CREATE INDEX sightings_age ON everwhen.sightings USING btree (last_seen_at);
 
@@ -1024,6 +1123,24 @@ ALTER TABLE ONLY everwhen.pause_changes
 ALTER TABLE ONLY everwhen.pauses
     ADD CONSTRAINT pauses_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
 
+ALTER TABLE ONLY everwhen.payload_objects
+    ADD CONSTRAINT payload_objects_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
+ALTER TABLE ONLY everwhen.payload_usage
+    ADD CONSTRAINT payload_usage_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
+ALTER TABLE ONLY everwhen.payload_users
+    ADD CONSTRAINT payload_users_tenant_id_digest_fkey FOREIGN KEY (tenant_id, digest) REFERENCES everwhen.payloads(tenant_id, digest);
+
+ALTER TABLE ONLY everwhen.payload_users
+    ADD CONSTRAINT payload_users_tenant_id_schedule_uid_fkey FOREIGN KEY (tenant_id, schedule_uid) REFERENCES everwhen.schedules(tenant_id, uid);
+
+ALTER TABLE ONLY everwhen.payloads
+    ADD CONSTRAINT payloads_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
+ALTER TABLE ONLY everwhen.payloads
+    ADD CONSTRAINT payloads_tenant_id_object_id_fkey FOREIGN KEY (tenant_id, object_id) REFERENCES everwhen.payload_objects(tenant_id, id);
+
 ALTER TABLE ONLY everwhen.punctuality
     ADD CONSTRAINT punctuality_tenant_id_schedule_uid_fkey FOREIGN KEY (tenant_id, schedule_uid) REFERENCES everwhen.schedules(tenant_id, uid);
 
@@ -1038,6 +1155,12 @@ ALTER TABLE ONLY everwhen.schedules
 
 ALTER TABLE ONLY everwhen.schedules
     ADD CONSTRAINT schedules_tenant_id_task_fkey FOREIGN KEY (tenant_id, task) REFERENCES everwhen.tasks(tenant_id, name);
+
+ALTER TABLE ONLY everwhen.service_tasks
+    ADD CONSTRAINT service_tasks_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
+ALTER TABLE ONLY everwhen.service_tasks
+    ADD CONSTRAINT service_tasks_tenant_id_schedule_uid_fkey FOREIGN KEY (tenant_id, schedule_uid) REFERENCES everwhen.schedules(tenant_id, uid);
 
 ALTER TABLE ONLY everwhen.spans
     ADD CONSTRAINT spans_tenant_id_schedule_uid_fkey FOREIGN KEY (tenant_id, schedule_uid) REFERENCES everwhen.schedules(tenant_id, uid);
@@ -1117,6 +1240,14 @@ CREATE POLICY all_tenants ON everwhen.pause_changes TO everwhen_system USING (tr
 
 CREATE POLICY all_tenants ON everwhen.pauses TO everwhen_system USING (true) WITH CHECK (true);
 
+CREATE POLICY all_tenants ON everwhen.payload_objects TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.payload_usage TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.payload_users TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.payloads TO everwhen_system USING (true) WITH CHECK (true);
+
 CREATE POLICY all_tenants ON everwhen.punctuality TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.replies TO everwhen_system USING (true) WITH CHECK (true);
@@ -1128,6 +1259,8 @@ CREATE POLICY all_tenants ON everwhen.runs TO everwhen_system USING (true) WITH 
 CREATE POLICY all_tenants ON everwhen.schedule_revisions TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.schedules TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.service_tasks TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.sightings TO everwhen_system USING (true) WITH CHECK (true);
 
@@ -1237,6 +1370,14 @@ CREATE POLICY own_rows ON everwhen.pause_changes TO everwhen_tenant USING ((tena
 
 CREATE POLICY own_rows ON everwhen.pauses TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
+CREATE POLICY own_rows ON everwhen.payload_objects TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
+CREATE POLICY own_rows ON everwhen.payload_usage TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
+CREATE POLICY own_rows ON everwhen.payload_users TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
+CREATE POLICY own_rows ON everwhen.payloads TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
 CREATE POLICY own_rows ON everwhen.punctuality TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.replies TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
@@ -1248,6 +1389,8 @@ CREATE POLICY own_rows ON everwhen.runs TO everwhen_tenant USING ((tenant_id = (
 CREATE POLICY own_rows ON everwhen.schedule_revisions TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.schedules TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
+CREATE POLICY own_rows ON everwhen.service_tasks TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.sightings TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
@@ -1277,6 +1420,14 @@ ALTER TABLE everwhen.pause_changes ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.pauses ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE everwhen.payload_objects ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.payload_usage ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.payload_users ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.payloads ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE everwhen.punctuality ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.replies ENABLE ROW LEVEL SECURITY;
@@ -1288,6 +1439,8 @@ ALTER TABLE everwhen.runs ENABLE ROW LEVEL SECURITY;
 ALTER TABLE everwhen.schedule_revisions ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.schedules ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.service_tasks ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.sightings ENABLE ROW LEVEL SECURITY;
 
@@ -1415,6 +1568,18 @@ GRANT SELECT,INSERT ON TABLE everwhen.pause_changes TO everwhen_system;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.pauses TO everwhen_tenant;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.pauses TO everwhen_system;
 
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.payload_objects TO everwhen_tenant;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.payload_objects TO everwhen_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.payload_usage TO everwhen_tenant;
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.payload_usage TO everwhen_system;
+
+GRANT SELECT,INSERT,DELETE ON TABLE everwhen.payload_users TO everwhen_tenant;
+GRANT SELECT,INSERT,DELETE ON TABLE everwhen.payload_users TO everwhen_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.payloads TO everwhen_tenant;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.payloads TO everwhen_system;
+
 GRANT SELECT ON TABLE everwhen.punctuality TO everwhen_tenant;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.punctuality TO everwhen_system;
 
@@ -1434,6 +1599,9 @@ GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.schedules TO everwhen_tenant;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.schedules TO everwhen_system;
 
 GRANT SELECT,UPDATE ON TABLE everwhen.sentinels TO everwhen_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.service_tasks TO everwhen_tenant;
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.service_tasks TO everwhen_system;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.sightings TO everwhen_system;
 GRANT SELECT ON TABLE everwhen.sightings TO everwhen_tenant;

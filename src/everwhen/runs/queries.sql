@@ -406,6 +406,27 @@ with planned as (
 )
 select run_id, queue from planned;
 
+-- name: find_in_need_of
+-- A run that has not ended, or is dead and nobody has dealt with it yet, and whose input has this text in it. It reads
+-- what is live of the tenant, and nothing of its history but open dead letters.
+select l.run_id
+from (
+  select w.run_id from everwhen.waiting w where w.tenant_id = %(tenant_id)s
+  union all
+  select h.run_id from everwhen.held h where h.tenant_id = %(tenant_id)s
+  union all
+  select l.run_id from everwhen.leases l where l.tenant_id = %(tenant_id)s
+  union all
+  select e.run_id from everwhen.run_ends e
+  where e.tenant_id = %(tenant_id)s and e.state = 'dead'
+    and not exists (select from everwhen.dead_letters d
+                    where d.tenant_id = e.tenant_id and d.run_id = e.run_id and d.state <> 'open')
+) l
+cross join lateral (
+  select r.input from everwhen.runs r where r.tenant_id = %(tenant_id)s and r.run_id = l.run_id offset 0) r
+where position(%(text)s::text in r.input::text) > 0
+limit 1;
+
 -- name: get_run
 -- A run's state is where its row is: an end, a lease, or a place in the line.
 select r.run_id, r.schedule_uid, s.name as schedule, r.schedule_revision, r.source, r.task, r.queue, r.priority,

@@ -14,7 +14,7 @@ from uuid import UUID
 from everwhen import clock
 from everwhen.core.flex import MOST_WINDOW
 from everwhen.core.ids import instant_of, scheduled_run_id
-from everwhen.core.lifecycle import CancelRequested, Refused, Run, RunState, decide
+from everwhen.core.lifecycle import TERMINAL, CancelRequested, Refused, Run, RunState, decide
 from everwhen.core.overlap import OverlapWish
 from everwhen.core.reasons import Reason
 from everwhen.core.retry import RetryPolicy
@@ -22,6 +22,7 @@ from everwhen.core.targets import workflow_of
 from everwhen.core.zones import add
 from everwhen.errors import Conflict, InvalidInput, NotFound, Unavailable
 from everwhen.overlap import service as overlap
+from everwhen.payloads.references import share_payloads
 from everwhen.postgres.pool import Connection, Database
 from everwhen.runs import store
 from everwhen.runs.ends import Ended, OnEnded, nobody_follows
@@ -45,6 +46,7 @@ MOST_BEHIND: Final = timedelta(minutes=5)
 """How far back an asked-for instant may lie: clocks differ, and a request takes a while to arrive."""
 
 CANCEL_ROUNDS: Final = 5
+PENDING_PAGE: Final = 200
 LIST_ROUNDS: Final = 5
 MOST_TAILED: Final = 5_000
 
@@ -146,6 +148,60 @@ async def cancel_in(
     raise Unavailable("The run changes hands too fast; try again.", code="run.busy")
 
 
+async def cancel_pending(
+    conn: Connection, *, tenant_id: UUID, schedule_uid: UUID, by: str, reason: str, on_ended: OnEnded
+) -> int:
+    """Cancel what waits of a schedule, in the caller's transaction, and leave alone what runs; return how many.
+
+    Raises Unavailable when they change hands too fast.
+    """
+    detail, cancelled = _cancel_detail(by, reason), 0
+    for state in (RunState.WAITING, RunState.RETRYING):
+        asked = Asked(tenant_id=tenant_id, where=RunFilter(state=state), schedule_uid=schedule_uid)
+        before = LAST_ID
+        while run_ids := await listing.page_ids(conn, asked, before=before, limit=PENDING_PAGE):
+            for run_id in run_ids:
+                cancelled += await _cancel_unless_running(conn, tenant_id, run_id, detail=detail, on_ended=on_ended)
+            before = run_ids[-1]
+    return cancelled
+
+
+async def _cancel_unless_running(
+    conn: Connection, tenant_id: UUID, run_id: UUID, *, detail: str, on_ended: OnEnded
+) -> bool:
+    for _ in range(CANCEL_ROUNDS):
+        view = await find_run(conn, tenant_id=tenant_id, run_id=run_id)
+        if view is None or view.state in {RunState.RUNNING, *TERMINAL}:
+            return False
+        if await _cancel(conn, tenant_id, view, detail=detail, on_ended=on_ended):
+            return True
+    raise Unavailable("The run changes hands too fast; try again.", code="run.busy")
+
+
+async def list_of_schedule(
+    conn: Connection, *, tenant_id: UUID, schedule_uid: UUID, before: UUID = LAST_ID, limit: int
+) -> list[RunView]:
+    """Return up to `limit` runs of a schedule, deleted or not, the newest first, in the caller's transaction."""
+    asked = Asked(tenant_id=tenant_id, where=RunFilter(), schedule_uid=schedule_uid)
+    return _views(await _rows(conn, asked, before=before, limit=limit), conn.now)
+
+
+async def make_run(
+    conn: Connection,
+    *,
+    tenant_id: UUID,
+    request: RunRequest,
+    on_ready: OnReady | None = None,
+    on_ended: OnEnded = nobody_follows,
+) -> UUID:
+    """Make the run that is asked for in the caller's transaction, which is what makes it once; return its id."""
+    run_id, due_at = clock.new_id(conn.now), _due_at(request, conn.now)
+    queue = await _line_up(conn, tenant_id, request, run_id=run_id, due_at=due_at, on_ended=on_ended)
+    if on_ready is not None and due_at <= conn.now:
+        await on_ready(conn, tenant_id, queue)
+    return run_id
+
+
 async def asked_for(conn: Connection, tenant_id: UUID, where: RunFilter) -> Asked:
     """Return the filter with its schedule's uid; raise InvalidInput when there is no such schedule."""
     schedule_uid = None if where.schedule is None else (await _target(conn, tenant_id, where.schedule)).uid
@@ -170,6 +226,11 @@ async def find_run(conn: Connection, *, tenant_id: UUID, run_id: UUID) -> RunVie
     """Read a run in the caller's transaction; None when there is none."""
     row = await store.get_run(conn, tenant_id=tenant_id, run_id=run_id)
     return None if row is None else _view(row, conn.now)
+
+
+async def find_in_need_of(conn: Connection, *, tenant_id: UUID, text: str) -> UUID | None:
+    """Return a run that may still be executed and whose input has this text in it, in the caller's transaction."""
+    return await store.find_in_need_of(conn, tenant_id=tenant_id, text=text)
 
 
 async def id_of_instant(conn: Connection, *, tenant_id: UUID, schedule_uid: UUID, nominal_at: datetime) -> UUID:
@@ -281,6 +342,8 @@ async def _line_up(
             detail = f"There is no workflow named {workflow}: create it first."
             raise InvalidInput.at("/workflow", detail, code="workflow.unknown")
         raise InvalidInput.at("/task", f"There is no task named {task}: create it first.", code="task.unknown")
+    if request.has_input:
+        await share_payloads(conn, tenant_id=tenant_id, value=request.input)
     await ensure_partitions(conn, [instant_of(run_id)])
     row: dict[str, Any] = {
         "tenant_id": tenant_id,

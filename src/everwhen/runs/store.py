@@ -361,6 +361,11 @@ async def insert_held(
     return await fetch_optional(conn, _SQL["insert_held"], params, LinedUp)
 
 
+async def find_in_need_of(conn: Conn, *, tenant_id: UUID, text: str) -> UUID | None:
+    """Return a live run, or an open dead one, whose input has this text in it."""
+    return await fetch_optional(conn, _SQL["find_in_need_of"], {"tenant_id": tenant_id, "text": text}, UUID)
+
+
 async def get_run(conn: Conn, *, tenant_id: UUID, run_id: UUID) -> RunRow | None:
     """Read one run with whatever says where it is."""
     return await fetch_optional(conn, _SQL["get_run"], {"tenant_id": tenant_id, "run_id": run_id}, RunRow)

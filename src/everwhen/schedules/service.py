@@ -42,6 +42,7 @@ from everwhen.core.triggers import (
 from everwhen.core.zones import FIRST_INSTANT, LAST_INSTANT, tz_version
 from everwhen.errors import Conflict, InvalidInput, NotFound
 from everwhen.pauses.service import refuse_until
+from everwhen.payloads.references import set_payloads
 from everwhen.postgres.pool import Connection, Database
 from everwhen.revisions import ANY, Expected, refuse_stale
 from everwhen.runs import service as runs
@@ -110,26 +111,32 @@ async def create_schedule(db: Database, *, tenant_id: UUID, draft: ScheduleDraft
     future, TriggerError when it never fires.
     """
     async with db.tenant(tenant_id) as conn:
-        now, uid = conn.now, clock.new_id(conn.now)
-        own = seed_spec(draft.spec, uid)
-        names = calendar_names(own.timing)
-        spec = bind_spec(own, await share_book(conn, tenant_id=tenant_id, names=names))
-        refuse_never(spec)
-        refuse_dense_rolls(spec.timing, after=now)
-        since = arrears.beginning(spec, draft.since, now=now)
-        await _insert(conn, tenant_id, uid, draft=draft, spec=own)
-        await set_calendars(conn, tenant_id=tenant_id, schedule_uid=uid, names=names)
-        next_at = next_look(spec.timing, now) if draft.paused is None else None
-        await store.insert_watermark(
-            conn, tenant_id=tenant_id, uid=uid, decided_until=now, next_at=next_at, tz_version=tz_version()
+        return await make_schedule(conn, tenant_id=tenant_id, draft=draft, change=change)
+
+
+async def make_schedule(conn: Connection, *, tenant_id: UUID, draft: ScheduleDraft, change: Change) -> Schedule:
+    """Make a schedule in the caller's transaction, as `create_schedule` does."""
+    now, uid = conn.now, clock.new_id(conn.now)
+    own = seed_spec(draft.spec, uid)
+    names = calendar_names(own.timing)
+    spec = bind_spec(own, await share_book(conn, tenant_id=tenant_id, names=names))
+    refuse_never(spec)
+    refuse_dense_rolls(spec.timing, after=now)
+    since = arrears.beginning(spec, draft.since, now=now)
+    await _insert(conn, tenant_id, uid, draft=draft, spec=own)
+    await set_calendars(conn, tenant_id=tenant_id, schedule_uid=uid, names=names)
+    await set_payloads(conn, tenant_id=tenant_id, schedule_uid=uid, value=draft.input)
+    next_at = next_look(spec.timing, now) if draft.paused is None else None
+    await store.insert_watermark(
+        conn, tenant_id=tenant_id, uid=uid, decided_until=now, next_at=next_at, tz_version=tz_version()
+    )
+    await gating.keep(conn, tenant_id=tenant_id, uid=uid, after=spec)
+    await _record(conn, tenant_id, uid, action=RevisionAction.CREATED, change=change)
+    if since is not None:
+        await arrears.begin_in_the_past(
+            conn, tenant_id=tenant_id, uid=uid, spec=spec, since=since, is_paused=draft.paused is not None
         )
-        await gating.keep(conn, tenant_id=tenant_id, uid=uid, after=spec)
-        await _record(conn, tenant_id, uid, action=RevisionAction.CREATED, change=change)
-        if since is not None:
-            await arrears.begin_in_the_past(
-                conn, tenant_id=tenant_id, uid=uid, spec=spec, since=since, is_paused=draft.paused is not None
-            )
-        return await _read(conn, tenant_id, draft.name)
+    return await _read(conn, tenant_id, draft.name)
 
 
 async def _insert(conn: Connection, tenant_id: UUID, uid: UUID, *, draft: ScheduleDraft, spec: Spec) -> None:
@@ -212,6 +219,8 @@ async def change_schedule(
     refuse_dense_rolls(spec.timing, after=conn.now)
     if book:
         await set_calendars(conn, tenant_id=tenant_id, schedule_uid=cursor.uid, names=names)
+    if "input" in after:
+        await set_payloads(conn, tenant_id=tenant_id, schedule_uid=cursor.uid, value=after["input"])
     await _replace(conn, cursor, after)
     await gating.keep(
         conn, tenant_id=tenant_id, uid=cursor.uid, before=in_force, after=spec, is_paused=_is_paused(cursor)
@@ -304,15 +313,28 @@ async def delete_schedule(
     What it planned, is due and was not let in by its gate is skipped; `on_ended` hears of it.
     """
     async with db.tenant(tenant_id) as conn:
-        cursor = await _locked(conn, tenant_id, name, change)
-        await planner.settle(conn, cursor, now=conn.now)
-        await _withdraw(conn, cursor, Reason.SCHEDULE_DELETED)
-        await arrears.drop_past(conn, cursor)
-        await set_calendars(conn, tenant_id=tenant_id, schedule_uid=cursor.uid, names=())
-        await _set_state(conn, cursor, ScheduleState.DELETED, change.reason)
-        await gating.leave(conn, tenant_id=tenant_id, uid=cursor.uid, on_ended=on_ended)
-        await _decide_from_now(conn, cursor, None)
-        await _record(conn, tenant_id, cursor.uid, action=RevisionAction.DELETED, change=change)
+        await end_schedule(conn, tenant_id=tenant_id, name=name, change=change, on_ended=on_ended)
+
+
+async def end_schedule(
+    conn: Connection, *, tenant_id: UUID, name: str, change: Change, on_ended: OnEnded = nobody_follows
+) -> None:
+    """End a schedule in the caller's transaction, as `delete_schedule` does."""
+    cursor = await _locked(conn, tenant_id, name, change)
+    await planner.settle(conn, cursor, now=conn.now)
+    await _withdraw(conn, cursor, Reason.SCHEDULE_DELETED)
+    await arrears.drop_past(conn, cursor)
+    await set_calendars(conn, tenant_id=tenant_id, schedule_uid=cursor.uid, names=())
+    await set_payloads(conn, tenant_id=tenant_id, schedule_uid=cursor.uid, value=None)
+    await _set_state(conn, cursor, ScheduleState.DELETED, change.reason)
+    await gating.leave(conn, tenant_id=tenant_id, uid=cursor.uid, on_ended=on_ended)
+    await _decide_from_now(conn, cursor, None)
+    await _record(conn, tenant_id, cursor.uid, action=RevisionAction.DELETED, change=change)
+
+
+async def lock_schedule(conn: Connection, *, tenant_id: UUID, name: str, change: Change) -> CursorRow:
+    """Lock a schedule for `pause_locked` or `resume_locked`; raise NotFound."""
+    return await _locked(conn, tenant_id, name, change)
 
 
 async def preview(db: Database, *, tenant_id: UUID, timing: Timing, count: int) -> list[Occurrence]:

@@ -6,10 +6,10 @@ from typing import Any
 from uuid import UUID
 
 from everwhen.errors import Conflict, InvalidInput, NotFound
-from everwhen.postgres.pool import Database
+from everwhen.postgres.pool import Connection, Database
 from everwhen.revisions import ANY, Expected, refuse_stale, stale
 from everwhen.tasks import store
-from everwhen.tasks.model import Task, TaskDraft, retry_from_json, retry_to_json, task_from_row
+from everwhen.tasks.model import Task, TaskDraft, TaskRow, retry_from_json, retry_to_json, task_from_row
 
 _RETRY = "retry"
 _KEPT = (
@@ -26,22 +26,32 @@ async def create_task(db: Database, *, tenant_id: UUID, draft: TaskDraft) -> Tas
     """Make a task and its line at the queue; raise Conflict when the name is taken."""
     async with db.tenant(tenant_id) as conn:
         await store.open_lane(conn, tenant_id=tenant_id, queue=draft.queue)
-        row = await store.insert_task(
-            conn,
-            tenant_id=tenant_id,
-            name=draft.name,
-            queue=draft.queue,
-            priority=draft.priority,
-            retry=json.dumps(retry_to_json(draft.retry)),
-            timeout_seconds=draft.timeout_seconds,
-            start_deadline_seconds=draft.start_deadline_seconds,
-            total_deadline_seconds=draft.total_deadline_seconds,
-            heartbeat_timeout_seconds=draft.heartbeat_timeout_seconds,
-            now=conn.now,
-        )
+        row = await _insert(conn, tenant_id, draft)
         if row is None:
             raise Conflict(f"A task named {draft.name} exists already.", code="task.exists")
         return task_from_row(row)
+
+
+async def ensure_task(conn: Connection, *, tenant_id: UUID, draft: TaskDraft) -> None:
+    """Make a task in the caller's transaction, unless there is one of this name: that one stays as it is."""
+    await store.open_lane(conn, tenant_id=tenant_id, queue=draft.queue)
+    await _insert(conn, tenant_id, draft)
+
+
+async def _insert(conn: Connection, tenant_id: UUID, draft: TaskDraft) -> TaskRow | None:
+    return await store.insert_task(
+        conn,
+        tenant_id=tenant_id,
+        name=draft.name,
+        queue=draft.queue,
+        priority=draft.priority,
+        retry=json.dumps(retry_to_json(draft.retry)),
+        timeout_seconds=draft.timeout_seconds,
+        start_deadline_seconds=draft.start_deadline_seconds,
+        total_deadline_seconds=draft.total_deadline_seconds,
+        heartbeat_timeout_seconds=draft.heartbeat_timeout_seconds,
+        now=conn.now,
+    )
 
 
 async def get_task(db: Database, *, tenant_id: UUID, name: str) -> Task:

@@ -1,8 +1,12 @@
 """What a task may know and say about the attempt it is: one `Context` per attempt."""
 
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Any, NoReturn, TypedDict, Unpack
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any, NoReturn, TypedDict, Unpack
 from uuid import UUID
 
 import msgspec
@@ -10,6 +14,7 @@ import msgspec
 from everwhen.worker._clock import monotonic
 from everwhen.worker.errors import AttemptTimedOut, CancelRequested, LeaseLost, Skip
 from everwhen.worker.leases import NEVER, Lease
+from everwhen.worker.payloads import Download, fetch_open, fetch_to, given
 from everwhen.worker.protocol import ClaimedRun, StandsFor
 
 _FAKE_ID = UUID("00000000-0000-8000-8000-000000000001")
@@ -49,28 +54,34 @@ class FakeFields(TypedDict, total=False):
     lease_token: str
     cancel_requested: bool
     lease_lost: bool
+    payloads: Mapping[str, bytes]
 
 
 class Context:
     """One attempt, as its function sees it. Safe to use from any thread."""
 
-    __slots__ = ("_lease",)
+    __slots__ = ("_download", "_lease")
 
-    def __init__(self, lease: Lease) -> None:
+    def __init__(self, lease: Lease, download: Download | None = None) -> None:
         """Belong to the attempt that holds this lease; tests use `Context.fake`."""
         self._lease = lease
+        self._download = download or given({})
 
     @classmethod
     def fake(cls, **fields: Unpack[FakeFields]) -> "Context":
-        """Return a context for tests, without server or worker; heartbeats go nowhere, see `last_details`."""
+        """Return a context for tests, without server or worker; heartbeats go nowhere, see `last_details`.
+
+        `payloads` are contents by their digests, which `payload` and `open_payload` then find.
+        """
         run_fields: dict[str, Any] = {**_FAKE_RUN, **fields}
         cancel_requested = bool(run_fields.pop("cancel_requested", False))
         lost = bool(run_fields.pop("lease_lost", False))
+        contents = run_fields.pop("payloads", {})
         run = ClaimedRun(lease_until=run_fields["claimed_at"], **run_fields)
         lease = Lease(run, sent=0.0, received=0.0, duration=NEVER)
         lease.cancel_requested = cancel_requested
         lease.lost = lost
-        return cls(lease)
+        return cls(lease, given(contents))
 
     @property
     def tenant_id(self) -> UUID:
@@ -184,6 +195,21 @@ class Context:
         if lease.cancel_requested:
             lease.cancel_seen = True
             raise CancelRequested(f"run {run.run_id}, attempt {run.attempt}: cancel was requested; stop")
+
+    def payload(self, reference: object, path: str | PathLike[str]) -> Path:
+        """Fetch a payload that the run's input refers to, write it to this file, and return the file.
+
+        `reference` is what stands in the input, `{"$payload": "sha256:…"}`. The file is whole, and its digest right, or
+        it is not there. Blocks: an async function awaits `asyncio.to_thread(ctx.payload, …)`. Raises PayloadUnknown,
+        PayloadBroken, ServerAway, and otherwise as `check`.
+        """
+        return fetch_to(Path(path), reference, self._lease.run, self._download, check=self.check)
+
+    @contextmanager
+    def open_payload(self, reference: object) -> Generator[IO[bytes]]:
+        """Open a payload as a temporary file that is gone when the block ends; else as `payload`."""
+        with fetch_open(reference, self._lease.run, self._download, check=self.check) as file:
+            yield file
 
     def skip(self, reason: str) -> NoReturn:
         """Skip this node of a workflow, by raising Skip: what needs it is told `skipped`, by its trigger rule."""

@@ -41,6 +41,14 @@ class RequestRefused(WorkerError):  # noqa: N818 - read as a sentence
         self.code = code
 
 
+class PayloadUnknown(WorkerError):  # noqa: N818 - read as a sentence
+    """There is no such payload, or the run's input does not refer to it, or the lease does not hold any more."""
+
+
+class PayloadBroken(WorkerError):  # noqa: N818 - read as a sentence
+    """What arrived of a payload is not what its digest says."""
+
+
 class AttemptEnded(Exception):  # noqa: N818 - read as a sentence
     """The attempt is over although the function still runs: stop, clean up, and let this pass."""
 

@@ -27,6 +27,7 @@ from everwhen.worker._clock import Clock
 from everwhen.worker.context import Context, enter
 from everwhen.worker.errors import InputMismatch
 from everwhen.worker.leases import NEVER, Lease
+from everwhen.worker.payloads import Download
 from everwhen.worker.protocol import Report
 from everwhen.worker.stats import Stats
 from everwhen.worker.tasks import Task, TaskRegistry
@@ -72,11 +73,11 @@ class Attempt:
         "timeout_at",
     )
 
-    def __init__(self, lease: Lease, time: ServerTime) -> None:
+    def __init__(self, lease: Lease, time: ServerTime, download: Download | None = None) -> None:
         """Start as claimed; the later fields are filled as the attempt moves on."""
         self.lease = lease
         self.time = time
-        self.context = Context(lease)
+        self.context = Context(lease, download)
         self.task: Task
         self.arguments: dict[str, Any]
         self.started: float | None = None
@@ -99,7 +100,7 @@ class Attempt:
 class Execution:
     """Runs attempts in a bounded number of slots and hands each report to `deliver`. Belongs to one event loop."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # what it is made of
         self,
         *,
         tasks: TaskRegistry,
@@ -108,8 +109,10 @@ class Execution:
         deliver: Deliver,
         abandon: Callable[[Lease], None],
         stats: Stats,
+        download: Download | None = None,
     ) -> None:
         """Run these tasks; `abandon` is told of each attempt that ends without a report."""
+        self._download = download
         self._tasks = tasks
         self._concurrency = concurrency
         self._clock = clock
@@ -139,7 +142,7 @@ class Execution:
     def accept(self, leases: Iterable[Lease], time: ServerTime) -> None:
         """Take claimed runs: start them, or keep them until a slot is free."""
         for lease in leases:
-            self._waiting.append(Attempt(lease, time))
+            self._waiting.append(Attempt(lease, time, self._download))
         self._start_waiting()
 
     def _start_waiting(self) -> None:

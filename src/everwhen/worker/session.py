@@ -7,7 +7,7 @@ A claim in flight is aborted; should the server have granted runs in that very m
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from enum import IntEnum
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from everwhen.worker.errors import Unauthorised
 from everwhen.worker.execution import Execution
 from everwhen.worker.fetching import Fetcher, Room
 from everwhen.worker.leases import Lease, LeaseKeeper
+from everwhen.worker.protocol import ClaimedRun
 from everwhen.worker.settings import Settings
 from everwhen.worker.stats import Stats
 from everwhen.worker.tasks import TaskRegistry
@@ -198,7 +199,11 @@ class Session:
             deliver=self._completer.submit,
             abandon=self._completer.abandon,
             stats=self._stats,
+            download=self._download,
         )
+
+    def _download(self, run: ClaimedRun, digest: str, write: Callable[[bytes], object]) -> None:
+        self._transport.download(run, digest, write)
 
     def _make_fetcher(self, names: list[str]) -> Fetcher:
         return Fetcher(

@@ -4,6 +4,7 @@
 connection of its own, so that nothing on the loop can delay it.
 """
 
+from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 from typing import Protocol, TypeVar
 
@@ -12,6 +13,7 @@ import msgspec
 
 from everwhen.worker.errors import RequestRefused, ServerAway, Unauthorised
 from everwhen.worker.protocol import (
+    ClaimedRun,
     ClaimRequest,
     ClaimResponse,
     CompleteRequest,
@@ -25,6 +27,9 @@ from everwhen.worker.settings import Settings
 CONNECT_SECONDS = 5.0
 COMPLETE_SECONDS = 15.0
 LEAST_HEARTBEAT_SECONDS = 1.0
+DOWNLOAD_SECONDS = 60.0
+"""How long a download may stand still."""
+
 MOST_QUOTED_CHARACTERS = 300
 
 _OK = 200
@@ -49,6 +54,10 @@ class Transport(Protocol):
         """Renew leases; blocks, and runs on the lease thread."""
         ...
 
+    def download(self, run: ClaimedRun, digest: str, write: Callable[[bytes], object]) -> None:
+        """Fetch a payload of a run; blocks, and runs on a task's thread."""
+        ...
+
     async def close(self) -> None:
         """Let go of connections."""
         ...
@@ -69,6 +78,7 @@ class HttpTransport:
         self._base = settings.url + "/v1/worker/"
         self._client = httpx2.AsyncClient(headers=headers, limits=limits)
         self._beat_client = httpx2.Client(headers=headers, timeout=httpx2.Timeout(beat))
+        self._download_client = httpx2.Client(headers=headers, timeout=httpx2.Timeout(DOWNLOAD_SECONDS))
         self._encoder = msgspec.json.Encoder()
 
     async def claim(self, request: ClaimRequest) -> ClaimResponse:
@@ -87,9 +97,23 @@ class HttpTransport:
             raise _away(error) from error
         return read(response, HeartbeatResponse)
 
+    def download(self, run: ClaimedRun, digest: str, write: Callable[[bytes], object]) -> None:
+        """Fetch a payload, on the calling thread."""
+        url = f"{self._base}payloads/{run.tenant_id}/{run.run_id}/{digest}"
+        try:
+            with self._download_client.stream("GET", url, headers={"Lease-Token": run.lease_token}) as response:
+                if response.status_code != _OK:
+                    response.read()
+                    read(response, Problem)
+                for chunk in response.iter_bytes():
+                    write(chunk)
+        except httpx2.HTTPError as error:
+            raise _away(error) from error
+
     async def close(self) -> None:
-        """Close both clients."""
+        """Close the clients."""
         self._beat_client.close()
+        self._download_client.close()
         await self._client.aclose()
 
     async def _post(self, path: str, request: msgspec.Struct, answer: type[T], limits: httpx2.Timeout) -> T:
