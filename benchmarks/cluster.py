@@ -27,7 +27,8 @@ from typing import Any
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from everwhen.http.auth import Role, mint_token
+from everwhen.http.auth import mint_token
+from everwhen.http.roles import Role
 from everwhen.postgres.embedded import EmbeddedPostgres
 from everwhen.postgres.migrate import migrate
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks.cluster import TENANT, Cluster, exit_on_sigterm, running_cluster
 from benchmarks.report import RESULTS
-from everwhen.http.auth import Role
+from everwhen.http.roles import Role
 
 PATIENCE = 600.0
 WORKERS, CONCURRENCY = 2, 100

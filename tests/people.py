@@ -11,8 +11,9 @@ from obstore.store import MemoryStore
 from everwhen import clock
 from everwhen.app import FEATURES
 from everwhen.http.app import create_app
-from everwhen.http.auth import Authenticator, Role, mint_token
+from everwhen.http.auth import Authenticator, mint_token
 from everwhen.http.plane import ControlPlane, OnReady
+from everwhen.http.roles import Role
 from everwhen.payloads.depot import Depot
 from everwhen.payloads.service import Payloads
 from everwhen.postgres.pool import Database

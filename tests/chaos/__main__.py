@@ -23,7 +23,7 @@ from uuid import UUID
 import httpx2
 
 from everwhen.dispatch.tokens import LeaseTokens
-from everwhen.http.auth import Role
+from everwhen.http.roles import Role
 from everwhen.postgres.pool import Database, PoolLimits
 from everwhen.verify.model import Scope
 from everwhen.verify.service import check

@@ -1,4 +1,4 @@
-"""Writes docs/reference/openapi.json, and reasons.md beside it: `python -m tests.contracts.openapi_snapshot`."""
+"""Writes docs/reference/openapi.json, reasons.md and roles.md: `python -m tests.contracts.openapi_snapshot`."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from everwhen.http.app import create_app
 from everwhen.http.auth import Authenticator
 from everwhen.http.plane import ControlPlane
-from tests.contracts import reasons_page
+from tests.contracts import reasons_page, roles_page
 from tests.people import ROUTERS, SECRET
 
 FILE = Path(__file__).parents[2] / "docs" / "reference" / "openapi.json"
@@ -28,3 +28,4 @@ def rendered() -> str:
 if __name__ == "__main__":
     FILE.write_text(rendered(), encoding="utf-8")
     reasons_page.write()
+    roles_page.write(app_for_its_document())

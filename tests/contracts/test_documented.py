@@ -12,9 +12,9 @@ from everwhen.config import OTHER_VARIABLES, Settings
 from everwhen.core.bulk import OperationState
 from everwhen.core.lifecycle import RunState
 from everwhen.core.reasons import Reason
-from everwhen.http.auth import Role
+from everwhen.http.roles import Permission, Role
 from everwhen.schedules.model import ScheduleState
-from tests.contracts import reasons_page
+from tests.contracts import reasons_page, roles_page
 from tests.contracts.openapi_snapshot import app_for_its_document
 
 DOCS = Path(everwhen.__file__).parents[2] / "docs"
@@ -110,8 +110,11 @@ def test_every_operation_is_on_the_page_of_the_api():
     assert set(re.findall(r"`([a-z_]+)`", text)) == ids
 
 
-def test_every_role_of_a_token_is_on_the_page_of_the_api():
-    assert set(Role) <= first_cells(page("reference/http.md"))
+def test_the_page_of_roles_is_the_table():
+    text = page("reference/roles.md")
+
+    assert text == roles_page.rendered(app_for_its_document()), "run `python -m tests.contracts.openapi_snapshot`"
+    assert set(Role) | set(Permission) <= first_cells(text)
 
 
 @pytest.mark.parametrize("path", commands(main), ids=" ".join)

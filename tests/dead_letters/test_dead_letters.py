@@ -13,7 +13,7 @@ from tests.people import app_on, client_of, token_of
 
 @pytest.fixture
 async def client(database, line):
-    async with client_of(app_on(database), token_of("operator", tenant_id=line.tenant.id)) as opened:
+    async with client_of(app_on(database), token_of("operator", "payloads", tenant_id=line.tenant.id)) as opened:
         yield opened
 
 

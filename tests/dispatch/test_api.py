@@ -167,7 +167,7 @@ async def test_without_a_valid_token_nothing_is_answered(app, path, authorizatio
 @pytest.mark.parametrize("role", ["viewer", "editor", "operator", "admin"])
 async def test_only_a_worker_may_work(app, line, path, role):
     async with client_of(app, token_of(role, tenant_id=line.tenant.id)) as other:
-        assert problem(await post(other, path, {})) == (403, "auth.forbidden", [])
+        assert problem(await post(other, path, {})) == (403, "auth.role", [])
 
 
 @pytest.mark.parametrize("path", PATHS)

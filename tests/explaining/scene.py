@@ -123,7 +123,7 @@ class Scene:
 
     async def why(self, ref: str) -> dict[str, Any]:
         """What the API says; the segments always sum to the lateness."""
-        async with client_of(app_on(self.db), token_of("viewer", tenant_id=self.tenant.id)) as client:
+        async with client_of(app_on(self.db), token_of("viewer", "payloads", tenant_id=self.tenant.id)) as client:
             answer = await client.get(f"/v1/tenants/{self.tenant.name}/runs/{ref.replace('+', '%2B')}/explain")
         said = answer.json()
         if answer.status_code == 200:

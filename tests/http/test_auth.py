@@ -11,7 +11,8 @@ import jwt
 import pytest
 
 from everwhen.errors import Unauthenticated
-from everwhen.http.auth import MOST_LIFETIME, REMEMBER, Authenticator, Role, mint_token
+from everwhen.http.auth import MOST_LIFETIME, REMEMBER, Authenticator, mint_token
+from everwhen.http.roles import Role
 from tests.people import SECRET
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)

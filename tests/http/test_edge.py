@@ -10,10 +10,12 @@ from psycopg_pool import PoolTimeout
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
+from everwhen.http.access import Anybody, PermittedRoute, Platform
 from everwhen.http.app import create_app
 from everwhen.http.auth import Authenticator
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.plane import ControlPlane
+from everwhen.http.roles import Permission
 from everwhen.postgres.errors import IndeterminateCommitError
 from tests.people import SECRET, client_of, token_of
 
@@ -31,19 +33,19 @@ def app_without_database(*, body_bytes_max: int = 8192):
     router = APIRouter(route_class=ControlRoute)
 
     @router.get("/fail/{kind}")
-    async def fail(kind: str) -> None:
+    async def fail(kind: str, access: Anybody) -> None:
         raise ERRORS[kind]
 
     @router.get("/things/{name}")
-    async def get_thing(name: str) -> str:
+    async def get_thing(name: str, access: Anybody) -> str:
         return name
 
     @router.post("/things/{name}")
-    async def post_thing(name: str, body: dict[str, int]) -> int:
+    async def post_thing(name: str, body: dict[str, int], access: Anybody) -> int:
         return len(body)
 
     @router.delete("/things/{name}", status_code=204)
-    async def delete_thing(name: str) -> None:
+    async def delete_thing(name: str, access: Anybody) -> None:
         pass
 
     async def plain(request):
@@ -55,7 +57,27 @@ def app_without_database(*, body_bytes_max: int = 8192):
         find_tenant=None,
         body_bytes_max=body_bytes_max,
     )
-    return create_app(plane, routers=[router], first_routes=[Route("/v1/worker/plain", plain, methods=["POST"])])
+    route = PermittedRoute("/v1/worker/plain", plain, permission=Permission.ANY, methods=["POST"], name="worker.plain")
+    return create_app(plane, routers=[router], first_routes=[route])
+
+
+def test_a_route_that_names_no_permission_keeps_the_server_from_starting():
+    router = APIRouter(route_class=ControlRoute)
+
+    @router.get("/open")
+    async def forgotten() -> str:
+        return "to everybody"
+
+    @router.get("/twice")
+    async def twice(one: Anybody, other: Platform) -> str:
+        return "to whom?"
+
+    plane = ControlPlane(database=None, authenticator=Authenticator(SECRET), find_tenant=None)
+    plain = Route("/v1/worker/plain", lambda request: PlainTextResponse("x"))
+    first, second = (APIRouter(routes=[route]) for route in router.routes)
+    for routers, extra in (([first], []), ([second], []), ([], [plain])):
+        with pytest.raises(ValueError, match="names no permission, or more than one"):
+            create_app(plane, routers=routers, first_routes=extra)
 
 
 @pytest.fixture

@@ -19,7 +19,8 @@ import psycopg
 
 from everwhen import clock
 from everwhen.core.zones import tz_version
-from everwhen.http.auth import Role, mint_token
+from everwhen.http.auth import mint_token
+from everwhen.http.roles import Role
 from everwhen.postgres.embedded import EmbeddedPostgres
 from everwhen.postgres.migrate import migrate
 from tests.database import public_folder

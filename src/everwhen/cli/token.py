@@ -15,10 +15,10 @@ import click
 from everwhen.cli.client import CLIENT_FILE, Api, Target, find_target, one_line_failures, read_client_file
 
 if TYPE_CHECKING:
-    from everwhen.http.auth import Role
+    from everwhen.http.roles import Role
 
 SECRET_FILE: Final = CLIENT_FILE.parent / "jwt.secret"
-ROLES: Final = ("viewer", "editor", "operator", "admin", "worker", "platform")
+ROLES: Final = ("viewer", "operator", "editor", "admin", "payloads", "worker", "platform")
 
 
 @click.command(short_help="Mint a token where the key is.")
@@ -41,7 +41,8 @@ def token(  # noqa: PLR0913  # options
 ) -> None:
     """Print a token signed with EVERWHEN_JWT_SECRET, or with the key that `everwhen up` keeps in this folder."""
     from everwhen import clock
-    from everwhen.http.auth import Role, mint_token
+    from everwhen.http.auth import mint_token
+    from everwhen.http.roles import Role
 
     secret = find_secret()
     target = find_target(url=url, tenant=tenant)
@@ -100,7 +101,8 @@ def _claimed_tenant(local_token: str) -> UUID | None:
 
 def _asked_tenant(target: Target, secret: str) -> UUID:
     from everwhen import clock
-    from everwhen.http.auth import Role, mint_token
+    from everwhen.http.auth import mint_token
+    from everwhen.http.roles import Role
 
     asking = mint_token(
         secret,

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import BaseModel, Field
 
 from everwhen.core.overlap import OverlapWish
 from everwhen.dead_letters import service
@@ -16,6 +16,7 @@ from everwhen.http.access import Operator, Reader
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.fields import Payload, Priority, Sentence, Utc, Wire
 from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_cursor, read_id
+from everwhen.http.payloads import PayloadValue, WithPayloads
 from everwhen.runs import service as runs
 from everwhen.runs.api import RunRef
 from everwhen.runs.listing.service import NO_FINGERPRINT
@@ -62,7 +63,7 @@ class RestoreIn(Wire):
     reason: Sentence | None = None
 
 
-class GroupOut(BaseModel):
+class GroupOut(WithPayloads):
     """Dead runs whose last errors are alike."""
 
     fingerprint: str = Field(description="`none` for runs whose error has no fingerprint.")
@@ -72,7 +73,7 @@ class GroupOut(BaseModel):
     last_at: Utc
     tasks: list[str] = Field(description="Of its latest 100 runs.")
     latest_run_id: UUID
-    error: JsonValue = Field(description="The last error of the latest run.")
+    error: PayloadValue = Field(description="The last error of the latest run.")
 
 
 class DismissedOut(BaseModel):

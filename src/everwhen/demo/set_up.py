@@ -10,7 +10,8 @@ import httpx2
 
 from everwhen.demo.tasks import SCHEDULES, TASKS, TENANT
 from everwhen.errors import ConfigurationError
-from everwhen.http.auth import Role, mint_token
+from everwhen.http.auth import mint_token
+from everwhen.http.roles import Role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

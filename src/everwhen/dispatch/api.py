@@ -12,7 +12,6 @@ import msgspec
 from msgspec import UNSET
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from everwhen.core.targets import RESERVED
 from everwhen.dispatch.lines import Lines
@@ -21,8 +20,10 @@ from everwhen.dispatch.reports import parse_token, payload_text, readable_instan
 from everwhen.dispatch.service import Claim, Dispatch
 from everwhen.dispatch.tokens import LeaseTokens
 from everwhen.errors import Forbidden, InvalidInput, TooLarge
-from everwhen.http.auth import Principal, Role
+from everwhen.http.access import PermittedRoute
+from everwhen.http.auth import Principal
 from everwhen.http.edge import principal_of
+from everwhen.http.roles import Permission
 from everwhen.worker.protocol import (
     ClaimedRun,
     ClaimRequest,
@@ -45,7 +46,6 @@ MOST_NAME: Final = 200
 MOST_PAYLOAD_BYTES: Final = 65_536
 MOST_ERROR_CHARACTERS: Final = 32_768
 MOST_BASES: Final = 64
-MAY_WORK: Final = frozenset({Role.WORKER, Role.PLATFORM})
 BODY_FACTOR: Final = 8
 """A worker's batch may be this many times as large as a control request."""
 
@@ -72,11 +72,17 @@ class WorkerApi:
     tokens: LeaseTokens
     limits: WorkerLimits
 
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[PermittedRoute]:
         """Return the routes to add to the application."""
         handlers: dict[str, Handler] = {"claim": self.claim, "heartbeat": self.heartbeat, "complete": self.complete}
         return [
-            Route(f"/v1/worker/{name}", self._endpoint(handler), methods=["POST"], name=f"worker.{name}")
+            PermittedRoute(
+                f"/v1/worker/{name}",
+                self._endpoint(handler),
+                permission=Permission.WORK,
+                methods=["POST"],
+                name=f"worker.{name}",
+            )
             for name, handler in handlers.items()
         ]
 
@@ -121,10 +127,8 @@ class WorkerApi:
 
     def _endpoint(self, handler: Handler) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         async def endpoint(request: Request) -> Response:
-            principal = principal_of(request)
-            if not principal.roles & MAY_WORK:
-                raise Forbidden("this needs a token with the role worker")
-            return Response(msgspec.json.encode(await handler(request, principal)), media_type="application/json")
+            done = await handler(request, principal_of(request))
+            return Response(msgspec.json.encode(done), media_type="application/json")
 
         return endpoint
 

@@ -12,8 +12,9 @@ from everwhen.core.reasons import Category, Reason, Severity
 from everwhen.core.sentences import anchor_of, fields_of
 from everwhen.explaining import service
 from everwhen.explaining.wire import ExplanationOut, explanation_out
-from everwhen.http.access import Reader
+from everwhen.http.access import Anybody, Reader
 from everwhen.http.bodies import ControlRoute
+from everwhen.http.payloads import payloads_shown
 
 router = APIRouter(route_class=ControlRoute, tags=["reasons"])
 
@@ -47,7 +48,7 @@ class ReasonsOut(BaseModel):
 
 
 @router.get("/v1/reasons")
-async def list_reasons() -> ReasonsOut:
+async def list_reasons(*, access: Anybody) -> ReasonsOut:  # noqa: ARG001  # says who may
     """List every reason that a run may have, with its category, severity, sentence and remedy."""
     return _REGISTRY
 
@@ -55,7 +56,9 @@ async def list_reasons() -> ReasonsOut:
 @router.get("/v1/tenants/{tenant}/runs/{run}/explain")
 async def explain_run(*, tenant: str, run: RunRef, access: Reader) -> ExplanationOut:
     """Say why a run started when it did, or why there is none at that instant."""
-    told = await service.explain(access.database, tenant_id=access.tenant_id, tenant=tenant, ref=run)
+    told = await service.explain(
+        access.database, tenant_id=access.tenant_id, tenant=tenant, ref=run, with_errors=payloads_shown()
+    )
     return explanation_out(told)
 
 

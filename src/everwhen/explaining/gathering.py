@@ -179,6 +179,11 @@ def tried(attempt: Attempt) -> Tried:
     return Tried(attempt=attempt.attempt, worker=attempt.worker, error=_error(attempt.error))
 
 
+def without_errors(facts: Facts) -> Facts:
+    """Return the facts for somebody who may not see what errors say."""
+    return replace(facts, attempts=[replace(each, error=None) for each in facts.attempts])
+
+
 def read_detail(text: str | None) -> dict[str, Any]:
     """Read an event's detail; nothing where it is none, or no object."""
     detail: Any = None if text is None else json.loads(text)

@@ -81,15 +81,16 @@ class _Read:
     ahead: int = 0
 
 
-async def explain(db: Database, *, tenant_id: UUID, tenant: str, ref: str) -> Explanation:
-    """Explain the run that `ref` names, or why there is none.
+async def explain(db: Database, *, tenant_id: UUID, tenant: str, ref: str, with_errors: bool = True) -> Explanation:
+    """Explain the run that `ref` names, or why there is none; `with_errors`: with what its errors say.
 
     Raises NotFound for what names nothing of the tenant's, InvalidInput for a name that is no time, or two times.
     """
     async with db.tenant(tenant_id) as conn:
         read = await _read(conn, tenant_id, await resolving.resolve(conn, tenant_id, ref))
     if read.found.view is not None and read.facts is not None:
-        return await _explain_run(read, read.found.view, read.facts, tenant=tenant)
+        facts = read.facts if with_errors else gathering.without_errors(read.facts)
+        return await _explain_run(read, read.found.view, facts, tenant=tenant)
     return await asyncio.to_thread(_explain_instant, read, tenant=tenant)
 
 

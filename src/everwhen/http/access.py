@@ -1,44 +1,30 @@
-"""Who may do what: each operation of the control API names one permission, and each role has some.
+"""How a request gets at what it is for: each operation names one permission of the table in `http/roles.py`.
 
 A token is bound to one tenant, or it is the platform's and may look at any. What is refused for want of a role answers
 403; what lies in another tenant does not exist (404), by the same words as what nobody has.
 """
 
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 from uuid import UUID
 
-from fastapi import Depends, Path, Request
+from fastapi import Depends, Path, Request, Response
+from fastapi.routing import APIRoute
+from starlette.routing import BaseRoute, Route
 
 from everwhen.errors import Forbidden
-from everwhen.http.auth import Principal, Role
+from everwhen.http.auth import Principal
 from everwhen.http.edge import principal_of
+from everwhen.http.payloads import show_payloads
 from everwhen.http.plane import ControlPlane, acting_plane, plane_of
+from everwhen.http.roles import Permission, Role, allowed, roles_with
 from everwhen.postgres.pool import Database
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$"
 TENANT_PATTERN: Final = r"^[a-z0-9][a-z0-9-]{0,62}$"
 
 TenantName = Annotated[str, Path(pattern=TENANT_PATTERN, description="The tenant's name.")]
-
-
-class Permission(StrEnum):
-    """What an operation needs."""
-
-    READ = "read"
-    OPERATE = "operate"
-    EDIT = "edit"
-    PLATFORM = "platform"
-
-
-ROLES: Final[dict[Permission, frozenset[Role]]] = {
-    Permission.READ: frozenset({Role.VIEWER, Role.EDITOR, Role.OPERATOR, Role.ADMIN}),
-    # Who may define a schedule for every second can make things run; keeping the editor from a button gains nothing.
-    Permission.OPERATE: frozenset({Role.OPERATOR, Role.EDITOR, Role.ADMIN}),
-    Permission.EDIT: frozenset({Role.EDITOR, Role.ADMIN}),
-    Permission.PLATFORM: frozenset({Role.PLATFORM}),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,66 +49,102 @@ class PlatformAccess:
     plane: ControlPlane
 
 
-async def _reader(request: Request, tenant: TenantName) -> Access:
-    return await _access(request, tenant, Permission.READ)
+class InTenant:
+    """The dependency that lets a request into the tenant of its path, for one permission."""
+
+    def __init__(self, permission: Permission) -> None:
+        self.permission = permission
+
+    async def __call__(self, request: Request, tenant: TenantName) -> Access:
+        """Raise NotFound for another's tenant, Forbidden for want of a role."""
+        plane, principal = plane_of(request), principal_of(request)
+        if principal.tenant_id is None and Role.PLATFORM not in principal.roles:
+            raise Forbidden("A token without a tenant needs the role platform.")
+        found = await plane.find_tenant(plane.database, name=tenant, bound_to=principal.tenant_id)
+        require(principal.roles, self.permission)
+        show_payloads(Permission.PAYLOADS in allowed(principal.roles))
+        return Access(principal=principal, tenant_id=found.id, plane=acting_plane(request))
 
 
-async def _operator(request: Request, tenant: TenantName) -> Access:
-    return await _access(request, tenant, Permission.OPERATE)
+class InOwnTenant:
+    """The dependency that lets a request into the tenant that its token is bound to, where no path names one."""
+
+    def __init__(self, permission: Permission) -> None:
+        self.permission = permission
+
+    async def __call__(self, request: Request) -> Access:
+        """Raise Forbidden for want of a role, or of a tenant."""
+        principal = principal_of(request)
+        require(principal.roles, self.permission)
+        if principal.tenant_id is None:
+            raise Forbidden("This needs a token that is bound to a tenant.")
+        show_payloads(Permission.PAYLOADS in allowed(principal.roles))
+        return Access(principal=principal, tenant_id=principal.tenant_id, plane=plane_of(request))
 
 
-async def _editor(request: Request, tenant: TenantName) -> Access:
-    return await _access(request, tenant, Permission.EDIT)
+class ForPlatform:
+    """The dependency that lets a request act for the whole installation."""
+
+    permission = Permission.PLATFORM
+
+    async def __call__(self, request: Request) -> PlatformAccess:
+        """Raise Forbidden for whoever is not the platform."""
+        principal = principal_of(request)
+        require(principal.roles, self.permission)
+        if principal.tenant_id is not None:
+            raise Forbidden("A token that is bound to a tenant cannot act for the platform.")
+        return PlatformAccess(principal=principal, plane=acting_plane(request))
 
 
-async def _platform(request: Request) -> PlatformAccess:
-    principal = principal_of(request)
-    _require(principal, Permission.PLATFORM)
-    if principal.tenant_id is not None:
-        raise Forbidden("A token that is bound to a tenant cannot act for the platform.")
-    return PlatformAccess(principal=principal, plane=acting_plane(request))
+class ForAnybody:
+    """The dependency of what every valid token may do, whatever its roles."""
+
+    permission = Permission.ANY
+
+    async def __call__(self, request: Request) -> Principal:
+        """Return who asks."""
+        return principal_of(request)
 
 
-async def _own_reader(request: Request) -> Access:
-    return _own_access(request, Permission.READ)
+Reader = Annotated[Access, Depends(InTenant(Permission.READ))]
+Operator = Annotated[Access, Depends(InTenant(Permission.OPERATE))]
+Editor = Annotated[Access, Depends(InTenant(Permission.EDIT))]
+Admin = Annotated[Access, Depends(InTenant(Permission.ADMINISTER))]
+OwnReader = Annotated[Access, Depends(InOwnTenant(Permission.READ))]
+OwnOperator = Annotated[Access, Depends(InOwnTenant(Permission.OPERATE))]
+OwnEditor = Annotated[Access, Depends(InOwnTenant(Permission.EDIT))]
+Platform = Annotated[PlatformAccess, Depends(ForPlatform())]
+Anybody = Annotated[Principal, Depends(ForAnybody())]
+
+Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
-async def _own_operator(request: Request) -> Access:
-    return _own_access(request, Permission.OPERATE)
+class PermittedRoute(Route):
+    """A plain route, and the permission that it needs."""
+
+    def __init__(self, path: str, endpoint: Endpoint, *, permission: Permission, methods: list[str], name: str) -> None:
+        self.permission = permission
+
+        async def permitted(request: Request) -> Response:
+            require(principal_of(request).roles, permission)
+            return await endpoint(request)
+
+        super().__init__(path, permitted, methods=methods, name=name)
 
 
-async def _own_editor(request: Request) -> Access:
-    return _own_access(request, Permission.EDIT)
+def permission_of(route: BaseRoute) -> Permission | None:
+    """Return the permission that a route asks for; None when it asks for none, or for more than one."""
+    if isinstance(route, PermittedRoute):
+        return route.permission
+    if not isinstance(route, APIRoute):
+        return None
+    calls = [dependency.call for dependency in route.dependant.dependencies]
+    found = [call.permission for call in calls if isinstance(call, InTenant | InOwnTenant | ForPlatform | ForAnybody)]
+    return found[0] if len(found) == 1 else None
 
 
-def _own_access(request: Request, permission: Permission) -> Access:
-    """Grant access to the tenant that the token is bound to, where no path names one."""
-    plane, principal = plane_of(request), principal_of(request)
-    _require(principal, permission)
-    if principal.tenant_id is None:
-        raise Forbidden("This needs a token that is bound to a tenant.")
-    return Access(principal=principal, tenant_id=principal.tenant_id, plane=plane)
-
-
-Reader = Annotated[Access, Depends(_reader)]
-Operator = Annotated[Access, Depends(_operator)]
-Editor = Annotated[Access, Depends(_editor)]
-OwnReader = Annotated[Access, Depends(_own_reader)]
-OwnOperator = Annotated[Access, Depends(_own_operator)]
-OwnEditor = Annotated[Access, Depends(_own_editor)]
-Platform = Annotated[PlatformAccess, Depends(_platform)]
-
-
-async def _access(request: Request, tenant: str, permission: Permission) -> Access:
-    plane, principal = plane_of(request), principal_of(request)
-    if principal.tenant_id is None and Role.PLATFORM not in principal.roles:
-        raise Forbidden("A token without a tenant needs the role platform.")
-    found = await plane.find_tenant(plane.database, name=tenant, bound_to=principal.tenant_id)
-    _require(principal, permission)
-    return Access(principal=principal, tenant_id=found.id, plane=acting_plane(request))
-
-
-def _require(principal: Principal, permission: Permission) -> None:
-    if not principal.roles & ROLES[permission]:
-        wanted = ", ".join(sorted(ROLES[permission]))
+def require(roles: Iterable[Role], permission: Permission) -> None:
+    """Raise Forbidden unless one of the roles allows it."""
+    if permission not in allowed(roles):
+        wanted = ", ".join(roles_with(permission))
         raise Forbidden(f"This needs one of the roles {wanted}.", code="auth.role")

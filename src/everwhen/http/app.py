@@ -1,21 +1,23 @@
 """The application: routers in, one ASGI app out. What it is made of comes in as arguments; nothing is looked up."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Literal
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.routing import APIRoute, iter_route_contexts
 from pydantic import BaseModel
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Route
 
 from everwhen import __version__
 from everwhen.errors import Unavailable
 from everwhen.http import openapi, problems
+from everwhen.http.access import permission_of
 from everwhen.http.edge import OPEN_PATHS, Edge
 from everwhen.http.fields import Utc
 from everwhen.http.plane import ControlPlane, plane_of
+from everwhen.http.roles import Permission
 from everwhen.postgres.errors import MigrationError
 from everwhen.postgres.migrate import assert_compatible
 
@@ -49,6 +51,8 @@ def create_app(
 
     These are asked before the routers: a path is compared with one route after the other, which costs a request that
     comes after eighty of them half a millisecond.
+
+    Raises ValueError for a route that does not say who may use it.
     """
     app = FastAPI(
         title="Everwhen",
@@ -66,7 +70,8 @@ def create_app(
     app.include_router(_health())
     for router in routers:
         app.include_router(router)
-    app.openapi = _documented(app)
+    permissions = _permissions([*first_routes, *(route for router in routers for route in router.routes)])
+    app.openapi = _documented(app, permissions)
     app.add_middleware(Edge, authenticator=plane.authenticator)
     problems.install(app)
     return app
@@ -81,16 +86,27 @@ def resolve_routes(app: FastAPI) -> None:
         pass
 
 
+def _permissions(routes: Sequence[BaseRoute]) -> dict[str, Permission]:
+    """Return what each operation needs; deny by default: one that does not say so must not be served."""
+    found: dict[str, Permission] = {}
+    for route in routes:
+        permission = permission_of(route)
+        if permission is None or not isinstance(route, Route):
+            raise ValueError(f"the route {getattr(route, 'path', route)} names no permission, or more than one")
+        found[route.name] = permission
+    return found
+
+
 def _operation_id(route: APIRoute) -> str:
     return route.name
 
 
-def _documented(app: FastAPI) -> Callable[[], dict[str, Any]]:
+def _documented(app: FastAPI, permissions: Mapping[str, Permission]) -> Callable[[], dict[str, Any]]:
     made: list[dict[str, Any]] = []
 
     def document() -> dict[str, Any]:
         if not made:
-            made.append(openapi.document(app, open_paths=OPEN_PATHS))
+            made.append(openapi.document(app, open_paths=OPEN_PATHS, permissions=permissions))
         return made[0]
 
     return document

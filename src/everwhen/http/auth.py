@@ -16,7 +16,6 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from typing import Any, Final, cast
 from uuid import UUID
 
@@ -25,6 +24,7 @@ import jwt
 from everwhen import clock
 from everwhen.errors import InvalidInput, Unauthenticated
 from everwhen.http import strict_json
+from everwhen.http.roles import Role
 
 ISSUER: Final = "everwhen"
 AUDIENCE: Final = "everwhen"
@@ -40,17 +40,6 @@ _PART: Final = re.compile(r"[A-Za-z0-9_-]+")
 _SUBJECT: Final = re.compile(r"[\x21-\x7e]{1,200}")
 _QUEUE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _HEADER: Final = {"alg": ALGORITHM, "typ": "JWT"}
-
-
-class Role(StrEnum):
-    """What a token may be used for."""
-
-    VIEWER = "viewer"  # read
-    EDITOR = "editor"  # define tasks and schedules, and operate them
-    OPERATOR = "operator"  # pause, resume, run, cancel
-    ADMIN = "admin"  # everything within a tenant
-    WORKER = "worker"  # claim runs and report on them
-    PLATFORM = "platform"  # tenants themselves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from everwhen import clock, failpoints
 from everwhen.errors import EverwhenError, Unauthenticated
 from everwhen.http.auth import Authenticator, Principal
+from everwhen.http.payloads import show_payloads
 from everwhen.http.problems import problem_response
 
 OPEN_PATHS: Final = frozenset({"/healthz", "/healthz/ready"})
@@ -59,6 +60,7 @@ class Edge:
         request_id = given if given and _REQUEST_ID.fullmatch(given) else f"req_{clock.new_id(now).hex}"
         scope["state"] = {**scope.get("state", {}), "request_id": request_id}
         answer = _Answer(send, request_id)
+        show_payloads(False)
         try:
             if scope["path"] not in OPEN_PATHS:
                 authorization = _single(scope, b"authorization")

@@ -2,6 +2,7 @@
 
 # the tenant in the path is read by the dependency that grants access
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -9,6 +10,7 @@ from fastapi.openapi.utils import get_openapi
 
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.problems import MEDIA_TYPE
+from everwhen.http.roles import Permission
 
 _PROBLEM: Final[dict[str, Any]] = {
     "type": "object",
@@ -58,8 +60,8 @@ _TAG: Final[dict[str, Any]] = {
 }
 
 
-def document(app: FastAPI, *, open_paths: frozenset[str]) -> dict[str, Any]:
-    """Build the document once."""
+def document(app: FastAPI, *, open_paths: frozenset[str], permissions: Mapping[str, Permission]) -> dict[str, Any]:
+    """Build the document once; `x-permission` says what an operation needs, by `permissions`."""
     made = get_openapi(
         title=app.title, version=app.version, description=app.description, routes=app.routes, openapi_version="3.1.0"
     )
@@ -75,6 +77,8 @@ def document(app: FastAPI, *, open_paths: frozenset[str]) -> dict[str, Any]:
             _complete(operation, is_open=path in open_paths)
             if is_tagged:
                 _tag(operation)
+            if operation["operationId"] in permissions:
+                operation["x-permission"] = permissions[operation["operationId"]]
     return made
 
 

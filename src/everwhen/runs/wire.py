@@ -13,6 +13,7 @@ from everwhen.core.sentences import sentence_of
 from everwhen.core.targets import workflow_of, workflow_task
 from everwhen.http.fields import Instant, Name, Payload, Priority, Sentence, Utc, Wire
 from everwhen.http.pages import Page
+from everwhen.http.payloads import PayloadText, PayloadValue, WithPayloads
 from everwhen.http.reasons import ReasonCode, ReasonSentence
 from everwhen.runs.model import Attempt, LastError, RunEvent, RunRequest, nominal_local, ref_of
 from everwhen.runs.service import RunView
@@ -59,15 +60,15 @@ class CancelIn(Wire):
     reason: Sentence | None = None
 
 
-class LastErrorOut(BaseModel):
+class LastErrorOut(WithPayloads):
     """What a dead run died of. Errors that are alike have one fingerprint, and one sentence."""
 
     attempt: int
     outcome: AttemptOutcome
     type: str | None = Field(description="The error's class; null when the attempt left no error.")
-    message: str | None
+    message: PayloadText
     fingerprint: str | None
-    sentence: str
+    sentence: PayloadText
 
 
 class StandsFor(BaseModel):
@@ -79,7 +80,7 @@ class StandsFor(BaseModel):
     instants: list[Utc]
 
 
-class RunOut(BaseModel):
+class RunOut(WithPayloads):
     """A run. `nominal_at` is what its schedule intended, `nominal_local` the same by the schedule's clock."""
 
     id: UUID
@@ -110,7 +111,7 @@ class RunOut(BaseModel):
     finished_at: Utc | None
     attempts: int
     last_error: LastErrorOut | None = Field(description="Of a dead run, when it alone is read; null in lists.")
-    input: JsonValue
+    input: PayloadValue
     origin_run_id: UUID | None = Field(description="The run that this one was made from.")
     redriven_as: UUID | None = Field(description="The run that was last made from this one.")
     operation_id: UUID | None = Field(description="The bulk operation that made it.")
@@ -129,7 +130,7 @@ class RunPage(Page[RunOut]):
     filter: str | None
 
 
-class AttemptOut(BaseModel):
+class AttemptOut(WithPayloads):
     """One try at a run; without an outcome it is under way. `started_at` is what its worker said."""
 
     attempt: int
@@ -140,8 +141,8 @@ class AttemptOut(BaseModel):
     outcome: AttemptOutcome | None
     reason: ReasonCode | None
     reason_sentence: ReasonSentence
-    error: JsonValue
-    result: JsonValue
+    error: PayloadValue
+    result: PayloadValue
     fingerprint: str | None = Field(description="Equal for attempts that ended alike; null for those that did well.")
 
 

@@ -22,13 +22,14 @@ from everwhen.http.access import NAME_PATTERN, Access, Editor, Operator, Reader
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.manners import reads
 from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_cursor, read_number
+from everwhen.http.payloads import payloads_shown
 from everwhen.http.preconditions import Act, Change, TryOrChange, tag
 from everwhen.revisions import ANY, Expected
 from everwhen.schedules import looking_ahead, service
 from everwhen.schedules.ahead_api import DEFAULT_DAYS, ChangePlanOut, Days, DryRun, try_change
 from everwhen.schedules.catching_up import preview_creation
 from everwhen.schedules.model import Revision, RevisionAction, Schedule, ScheduleDraft, Spec
-from everwhen.schedules.revisions import differences
+from everwhen.schedules.revisions import Difference, differences
 from everwhen.schedules.wire import (
     FieldChange,
     FireOut,
@@ -294,12 +295,15 @@ def _revision_out(before: Revision | None, revision: Revision) -> RevisionOut:
         reason=revision.reason,
         changed_at=revision.changed_at,
         tz_version=revision.tz_version,
-        changes=[
-            FieldChange(field=change.field, before=change.before, after=change.after)
-            for change in ([] if before is None else differences(before, revision))
-        ],
+        changes=[_change_out(change) for change in ([] if before is None else differences(before, revision))],
         paused_until=revision.paused_until,
     )
+
+
+def _change_out(change: Difference) -> FieldChange:
+    if change.field == "input" and not payloads_shown():
+        return FieldChange(field=change.field, before=None, after=None)
+    return FieldChange(field=change.field, before=change.before, after=change.after)
 
 
 def _touch_out(touch: Touch) -> TouchOut:

@@ -34,6 +34,7 @@ from everwhen.core.triggers import (
 )
 from everwhen.core.zones import FoldPolicy, GapPolicy
 from everwhen.http.fields import Instant, Name, Payload, Priority, Sentence, Utc, Wire
+from everwhen.http.payloads import PayloadValue, WithPayloads
 from everwhen.http.reasons import ReasonCode, ReasonSentence
 from everwhen.schedules.model import RevisionAction, ScheduleState, Spec
 from everwhen.schedules.wire_catchup import CatchUpFields, CatchUpPreviewOut, catch_up_of
@@ -185,7 +186,7 @@ class ReasonIn(Wire):
     reason: Sentence | None = None
 
 
-class ScheduleOut(BaseModel):
+class ScheduleOut(WithPayloads):
     """A schedule. `next_at` is its next fire; null while it has none."""
 
     uid: UUID
@@ -206,7 +207,7 @@ class ScheduleOut(BaseModel):
     flex: dict[str, JsonValue] | None = None
     overlap: dict[str, JsonValue] | None = Field(default=None, description="Null: `allow`, runs may overlap.")
     pause_after_failures: int | None = None
-    input: JsonValue
+    input: PayloadValue
     priority: int | None
     next_at: Utc | None
     last_error: str | None = Field(description="Why the planner put the schedule off; null when it did not.")
@@ -228,14 +229,14 @@ class FieldChange(BaseModel):
     after: JsonValue
 
 
-class RevisionOut(BaseModel):
+class RevisionOut(WithPayloads):
     """What a schedule became by one change."""
 
     revision: int
     action: RevisionAction
     task: str
     spec: dict[str, JsonValue]
-    input: JsonValue
+    input: PayloadValue
     priority: int | None
     changed_by: str
     reason: str | None

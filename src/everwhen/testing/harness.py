@@ -25,8 +25,8 @@ from everwhen.app import Services, make_app, make_role, open_services
 from everwhen.config import RoleName, Settings
 from everwhen.dispatch.model import Lease
 from everwhen.dispatch.service import Claim
-from everwhen.http.auth import Role as TokenRole
 from everwhen.http.auth import mint_token
+from everwhen.http.roles import Role as TokenRole
 from everwhen.roles import Role
 from everwhen.tenants import service as tenants
 from everwhen.testing.clock import MovableClock, instant

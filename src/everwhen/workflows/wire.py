@@ -10,6 +10,7 @@ from everwhen.core.dag_predict import Outlook
 from everwhen.core.dag_values import MOST_NODES, NodeState, TriggerRule
 from everwhen.core.sentences import sentence_of
 from everwhen.http.fields import Name, Sentence, Utc, Wire
+from everwhen.http.payloads import PayloadValue, WithPayloads
 from everwhen.http.reasons import ReasonCode, ReasonSentence
 from everwhen.runs.wire import RunOut, run_out
 from everwhen.workflows.foreseeing import Foresight
@@ -91,14 +92,14 @@ class RerunIn(Wire):
     reason: Sentence | None = None
 
 
-class NodeOut(BaseModel):
+class NodeOut(WithPayloads):
     """A node of a run. Its run, once it is released, is a run like any other."""
 
     id: str
     state: NodeState
     reason: ReasonCode | None
     reason_sentence: ReasonSentence
-    detail: JsonValue
+    detail: PayloadValue
     task: str | None
     workflow: str | None
     needs: list[str]
@@ -153,15 +154,15 @@ class WorkflowRunOut(BaseModel):
     nodes: list[NodeOut]
 
 
-class InstanceOut(BaseModel):
+class InstanceOut(WithPayloads):
     """One instance of a fan-out."""
 
     index: int
     state: NodeState
     reason: ReasonCode | None
     reason_sentence: ReasonSentence
-    detail: JsonValue
-    item: JsonValue
+    detail: PayloadValue
+    item: PayloadValue
     run: UUID | None
     kept_from: UUID | None
     decided_at: Utc | None
