@@ -14,6 +14,7 @@ from everwhen.http.app import create_app
 from everwhen.http.auth import Authenticator, mint_token
 from everwhen.http.plane import ControlPlane, OnReady
 from everwhen.http.roles import Role
+from everwhen.identity.directory import DatabaseDirectory
 from everwhen.payloads.depot import Depot
 from everwhen.payloads.service import Payloads
 from everwhen.postgres.pool import Database
@@ -48,7 +49,7 @@ def app_on(
     """The control API on a database."""
     plane = ControlPlane(
         database=database,
-        authenticator=Authenticator(SECRET),
+        authenticator=Authenticator(SECRET, directory=DatabaseDirectory(database=database)),
         find_tenant=find_tenant,
         on_ready=on_ready,
         body_bytes_max=body_bytes_max,

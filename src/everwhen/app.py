@@ -53,7 +53,11 @@ from everwhen.explaining.observer import Observer
 from everwhen.explaining.sightings import Sightings
 from everwhen.http.app import create_app, resolve_routes
 from everwhen.http.auth import Authenticator
-from everwhen.http.plane import ControlPlane
+from everwhen.http.plane import ControlPlane, IdentityLimits
+from everwhen.http.revocations import RevocationList
+from everwhen.identity import members_api, revocations_api, sessions_api, tokens_api
+from everwhen.identity.directory import DatabaseDirectory
+from everwhen.identity.service import TOPIC as REVOCATIONS_TOPIC
 from everwhen.operations import api as operations_api
 from everwhen.operations.operator import Operator
 from everwhen.overlap import service as overlap
@@ -102,6 +106,10 @@ KEEP_ALIVE_SECONDS: Final = 75
 
 FEATURES: Final = (
     tenants_api,
+    members_api,
+    tokens_api,
+    revocations_api,
+    sessions_api,
     tasks_api,
     calendars_api,
     schedules_api,
@@ -220,11 +228,20 @@ def make_app(services: Services) -> FastAPI:
     settings = services.settings
     if settings.jwt_secret is None:
         raise ConfigurationError("the API needs EVERWHEN_JWT_SECRET, at least 32 random bytes")
+    limits = _identity_limits(settings)
+    directory = DatabaseDirectory(database=services.database, session_idle=limits.session_idle)
     plane = ControlPlane(
         database=services.database,
         authenticator=Authenticator(
-            settings.jwt_secret.get_secret_value(), most_lifetime=timedelta(seconds=settings.token_seconds_max)
+            settings.jwt_secret.get_secret_value(),
+            most_lifetime=timedelta(seconds=settings.token_seconds_max),
+            issuers=settings.issuers,
+            directory=directory,
+            revocations=RevocationList(
+                directory.read_revocations, woken=services.wakeups.subscribe(REVOCATIONS_TOPIC).take
+            ),
         ),
+        identity=limits,
         find_tenant=tenants.find_tenant,
         on_ready=_wake_line,
         on_ended=services.on_ended,
@@ -248,6 +265,18 @@ def make_app(services: Services) -> FastAPI:
         plane,
         routers=[feature.router for feature in FEATURES],
         first_routes=[*worker.routes(), *downloads.routes()],
+    )
+
+
+def _identity_limits(settings: Settings) -> IdentityLimits:
+    """Return how long things last; a revocation outlives every token that it can be about."""
+    lives = [settings.token_seconds_max, settings.service_token_seconds_max, settings.session_seconds_max]
+    longest = max([*lives, *(issuer.token_seconds_max for issuer in settings.issuers)])
+    return IdentityLimits(
+        service_token_most=timedelta(seconds=settings.service_token_seconds_max),
+        revocation_keep=timedelta(seconds=longest) + timedelta(minutes=1),
+        session_most=timedelta(seconds=settings.session_seconds_max),
+        session_idle=timedelta(seconds=settings.session_idle_seconds),
     )
 
 

@@ -21,6 +21,7 @@ from pydantic_settings import (
 )
 
 from everwhen.errors import ConfigurationError
+from everwhen.http.issuers import IssuerSettings
 
 PREFIX: Final = "EVERWHEN_"
 FILE: Final = "everwhen.toml"
@@ -99,6 +100,18 @@ class Settings(BaseSettings):
     )
     token_seconds_max: Annotated[float, Field(ge=60, le=31_536_000)] = Field(
         86_400.0, description="The longest life of a token that the API accepts."
+    )
+    issuers: tuple[IssuerSettings, ...] = Field(
+        (), description="Who else issues tokens, such as an OpenID provider: a JSON list, or `[[issuers]]` in the file."
+    )
+    service_token_seconds_max: Annotated[float, Field(ge=60, le=31_536_000)] = Field(
+        2_592_000.0, description="The longest life of a service token between two renewals."
+    )
+    session_seconds_max: Annotated[float, Field(ge=60, le=604_800)] = Field(
+        43_200.0, description="How long a session of the console lasts at most."
+    )
+    session_idle_seconds: Annotated[float, Field(ge=60, le=86_400)] = Field(
+        1_800.0, description="How long it lasts unused."
     )
     pool_size: Annotated[int, Field(ge=1, le=200)] = Field(8, description="Connections of each of the two pools.")
     plan_ahead_seconds: Annotated[float, Field(ge=1, le=3600)] = Field(

@@ -129,3 +129,8 @@ class ConfigurationError(EverwhenError):
     """The process cannot start as it is set up."""
 
     code, title = "configuration", "Configuration error"
+
+
+def unknown_tenant() -> NotFound:
+    """One error for "there is none" and "it is not yours": telling them apart would tell who the neighbours are."""
+    return NotFound("There is no tenant of this name, or the token is not for it.", code="tenant.unknown")

@@ -1,5 +1,6 @@
 """Minting tokens where the key is, and what the doctor says of them."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -27,7 +28,7 @@ def mint(tmp_path, monkeypatch):
 
 
 def meaning(token):
-    return Authenticator(SECRET).authenticate(f"Bearer {token}", now=clock.process_now())
+    return asyncio.run(Authenticator(SECRET).authenticate(f"Bearer {token}", now=clock.process_now()))
 
 
 def test_a_token_is_minted_for_a_tenant_by_its_id(mint):

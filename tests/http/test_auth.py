@@ -169,9 +169,9 @@ def authenticator() -> Authenticator:
 
 
 @pytest.mark.parametrize("token", FORGED.values(), ids=FORGED)
-def test_no_forged_token_passes_and_all_get_one_answer(token):
+async def test_no_forged_token_passes_and_all_get_one_answer(token):
     with pytest.raises(Unauthenticated) as refused:
-        authenticator().authenticate(f"Bearer {token}", now=NOW)
+        await authenticator().authenticate(f"Bearer {token}", now=NOW)
 
     assert (refused.value.detail, refused.value.code, refused.value.errors) == (
         Unauthenticated().detail,
@@ -182,50 +182,50 @@ def test_no_forged_token_passes_and_all_get_one_answer(token):
 
 
 @pytest.mark.parametrize("header", [None, "", "Bearer", "Bearer ", f"Basic {GOOD}", GOOD, f"Bearer  {GOOD}"])
-def test_a_header_that_is_no_bearer_token_is_refused(header):
+async def test_a_header_that_is_no_bearer_token_is_refused(header):
     with pytest.raises(Unauthenticated):
-        authenticator().authenticate(header, now=NOW)
+        await authenticator().authenticate(header, now=NOW)
 
 
-def test_the_good_token_of_the_table_passes():
-    principal = authenticator().authenticate(f"bearer {GOOD}", now=NOW)
+async def test_the_good_token_of_the_table_passes():
+    principal = await authenticator().authenticate(f"bearer {GOOD}", now=NOW)
 
     assert (principal.subject, principal.tenant_id, principal.roles) == ("mallory", UUID(TENANT), {Role.ADMIN})
     assert principal.queues is None
 
 
-def test_a_minted_token_says_what_was_asked_for():
+async def test_a_minted_token_says_what_was_asked_for():
     minted = mint_token(SECRET, subject="w1", roles=[Role.WORKER], queues=["b", "a"], now=NOW)
-    principal = authenticator().authenticate(f"Bearer {minted}", now=NOW)
+    principal = await authenticator().authenticate(f"Bearer {minted}", now=NOW)
 
     assert principal.tenant_id is None
     assert principal.queues == {"a", "b"}
     assert jwt.get_unverified_header(minted) == HEADER
 
 
-def test_a_token_holds_until_it_expires_and_a_leeway_more():
+async def test_a_token_holds_until_it_expires_and_a_leeway_more():
     checker = authenticator()
     expiry = NOW + timedelta(seconds=3600)
-    checker.authenticate(f"Bearer {GOOD}", now=expiry + timedelta(seconds=29))
+    await checker.authenticate(f"Bearer {GOOD}", now=expiry + timedelta(seconds=29))
 
     with pytest.raises(Unauthenticated):
-        checker.authenticate(f"Bearer {GOOD}", now=expiry + timedelta(seconds=30))
+        await checker.authenticate(f"Bearer {GOOD}", now=expiry + timedelta(seconds=30))
 
 
-def test_a_token_is_remembered_for_a_moment_only():
+async def test_a_token_is_remembered_for_a_moment_only():
     checker = authenticator()
-    first = checker.authenticate(f"Bearer {GOOD}", now=NOW)
+    first = await checker.authenticate(f"Bearer {GOOD}", now=NOW)
 
-    assert checker.authenticate(f"Bearer {GOOD}", now=NOW + REMEMBER / 2) is first
-    assert checker.authenticate(f"Bearer {GOOD}", now=NOW + REMEMBER) is not first
+    assert (await checker.authenticate(f"Bearer {GOOD}", now=NOW + REMEMBER / 2)) is first
+    assert (await checker.authenticate(f"Bearer {GOOD}", now=NOW + REMEMBER)) is not first
 
 
-def test_a_refused_token_is_never_remembered():
+async def test_a_refused_token_is_never_remembered():
     checker = authenticator()
-    checker.authenticate(f"Bearer {GOOD}", now=NOW)
+    await checker.authenticate(f"Bearer {GOOD}", now=NOW)
 
     with pytest.raises(Unauthenticated):
-        checker.authenticate(f"Bearer {respelt(GOOD)}", now=NOW)
+        await checker.authenticate(f"Bearer {respelt(GOOD)}", now=NOW)
 
 
 def test_a_secret_that_could_be_guessed_is_refused():

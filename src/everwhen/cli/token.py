@@ -1,4 +1,4 @@
-"""`everwhen token`: mint a token where the key is."""
+"""`everwhen token`: mint a token where the key is; make, list, renew and revoke those that the server keeps."""
 
 from __future__ import annotations
 
@@ -7,21 +7,40 @@ import json
 import os
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 import click
 
-from everwhen.cli.client import CLIENT_FILE, Api, Target, find_target, one_line_failures, read_client_file
+from everwhen.cli.client import (
+    CLIENT_FILE,
+    Api,
+    Target,
+    find_target,
+    one_line_failures,
+    read_client_file,
+    with_api,
+)
+from everwhen.cli.listing import given, list_pages, paged
+from everwhen.cli.output import Columns, show_one
 
 if TYPE_CHECKING:
     from everwhen.http.roles import Role
 
 SECRET_FILE: Final = CLIENT_FILE.parent / "jwt.secret"
+GIVEN_ROLES: Final = ("viewer", "operator", "editor", "admin", "payloads", "worker")
+COLUMNS: Final[Columns] = {
+    "NAME": "name",
+    "ID": "id",
+    "STATE": "state",
+    "ROLES": lambda row: ",".join(row["roles"]),
+    "EXPIRES": "expires_at",
+    "LAST USED": "last_used_at",
+}
 ROLES: Final = ("viewer", "operator", "editor", "admin", "payloads", "worker", "platform")
 
 
-@click.command(short_help="Mint a token where the key is.")
+@click.group(invoke_without_command=True, short_help="Mint a token where the key is; make and revoke tokens.")
 @click.option("-t", "--tenant", help="The tenant's name or id. [env: EVERWHEN_TENANT; default: that of `everwhen up`]")
 @click.option("--platform", is_flag=True, help="Bind the token to no tenant; for the installation's operators.")
 @click.option("--role", "roles", multiple=True, type=click.Choice(ROLES), help="Repeatable. [default: admin]")
@@ -29,7 +48,9 @@ ROLES: Final = ("viewer", "operator", "editor", "admin", "payloads", "worker", "
 @click.option("--subject", default="cli", show_default=True, help="Whom the history names.")
 @click.option("--ttl", default=24.0, show_default=True, type=click.FloatRange(0, 24, min_open=True), help="Hours.")
 @click.option("--url", help="The server that knows the tenant's id. [env: EVERWHEN_URL]")
+@click.pass_context
 def token(  # noqa: PLR0913  # options
+    context: click.Context,
     tenant: str | None,
     *,
     platform: bool,
@@ -39,7 +60,12 @@ def token(  # noqa: PLR0913  # options
     ttl: float,
     url: str | None,
 ) -> None:
-    """Print a token signed with EVERWHEN_JWT_SECRET, or with the key that `everwhen up` keeps in this folder."""
+    """Print a token signed with EVERWHEN_JWT_SECRET, or with the key that `everwhen up` keeps in this folder.
+
+    The commands below are about tokens that the server keeps: a tenant's service tokens, and what was revoked.
+    """
+    if context.invoked_subcommand is not None:
+        return
     from everwhen import clock
     from everwhen.http.auth import mint_token
     from everwhen.http.roles import Role
@@ -61,6 +87,81 @@ def token(  # noqa: PLR0913  # options
         lifetime=lifetime,
     )
     click.echo(minted)
+
+
+@token.command("create")
+@click.argument("name")
+@click.option("--role", "roles", multiple=True, required=True, type=click.Choice(GIVEN_ROLES), help="Repeatable.")
+@click.option("--queue", "queues", multiple=True, help="Queues a worker may claim from. Repeatable. [default: all]")
+@click.option("--task", "tasks", multiple=True, help="Tasks a worker may claim. Repeatable. [default: all]")
+@click.option("--days", type=click.FloatRange(0, 365, min_open=True), help="How long it holds. [default: the longest]")
+@with_api
+def create(*, api: Api, output: str, name: str, days: float | None, **wanted: tuple[str, ...]) -> None:
+    """Make a service token, and print its secret: no later answer tells it again."""
+    lists = {field: list(values) or None for field, values in wanted.items()}
+    body = given(name=name, lifetime_seconds=days and days * 86_400, **lists)
+    show_one(api.call("POST", api.tenant_path("tokens"), body=body), kind="TokenList", output=output, name="secret")
+
+
+@token.command("list")
+@paged
+@with_api
+def list_command(*, api: Api, output: str, **paging: Any) -> None:
+    """List service tokens, the newest first."""
+    list_pages(api, api.tenant_path("tokens"), kind="TokenList", output=output, columns=COLUMNS, paging=paging)
+
+
+@token.command("renew")
+@click.argument("token_id")
+@click.option("--days", type=click.FloatRange(0, 365, min_open=True), help="How long it holds. [default: the longest]")
+@click.option("--grace", default=10.0, show_default=True, help="Minutes for which the old secret holds, too.")
+@with_api
+def renew(*, api: Api, output: str, token_id: str, days: float | None, grace: float) -> None:
+    """Give a service token a new secret and a new life, and print the secret."""
+    body = given(lifetime_seconds=days and days * 86_400, grace_seconds=grace * 60)
+    made = api.call("POST", api.tenant_path("tokens", token_id, "renew"), body=body)
+    show_one(made, kind="TokenList", output=output, name="secret")
+
+
+@token.command("revoke")
+@click.argument("token_id", required=False)
+@click.option("--jti", help="A signed token, by its id.")
+@click.option("--subject", help="Everything that was issued to a subject so far.")
+@click.option("--everywhere", is_flag=True, help="In all tenants; needs a token of the platform.")
+@click.option("--reason", help="Why; kept with the revocation.")
+@with_api
+def revoke(  # noqa: PLR0913  # options
+    *,
+    api: Api,
+    output: str,
+    token_id: str | None,
+    jti: str | None,
+    subject: str | None,
+    everywhere: bool,
+    reason: str | None,
+) -> None:
+    """Revoke a service token by its id, or signed tokens by theirs or by their subject; within seconds."""
+    if sum(each is not None for each in (token_id, jti, subject)) != 1:
+        raise click.UsageError("name a service token's id, or --jti, or --subject, and one of them only")
+    if token_id is not None:
+        api.call("DELETE", api.tenant_path("tokens", token_id))
+        return
+    if reason is None:
+        raise click.UsageError("say why with --reason")
+    path = "/v1/revocations" if everywhere else api.tenant_path("revocations")
+    made = api.call("POST", path, body=given(token_id=jti, subject=subject, reason=reason))
+    show_one(made, kind="RevocationList", output=output, name="value")
+
+
+@token.command("revocations")
+@click.option("--everywhere", is_flag=True, help="Of all tenants; needs a token of the platform.")
+@paged
+@with_api
+def revocations(*, api: Api, output: str, everywhere: bool, **paging: Any) -> None:
+    """List what is revoked: signed tokens by their ids, and subjects."""
+    path = "/v1/revocations" if everywhere else api.tenant_path("revocations")
+    columns: Columns = {"KIND": "kind", "VALUE": "value", "ISSUED UNTIL": "issued_until", "BY": "revoked_by"}
+    list_pages(api, path, kind="RevocationList", output=output, columns=columns, paging=paging, name="value")
 
 
 def find_secret() -> str:

@@ -21,8 +21,8 @@ from everwhen.dispatch.service import Claim, Dispatch
 from everwhen.dispatch.tokens import LeaseTokens
 from everwhen.errors import Forbidden, InvalidInput, TooLarge
 from everwhen.http.access import PermittedRoute
-from everwhen.http.auth import Principal
 from everwhen.http.edge import principal_of
+from everwhen.http.principal import Principal
 from everwhen.http.roles import Permission
 from everwhen.worker.protocol import (
     ClaimedRun,
@@ -162,14 +162,23 @@ def _claim(wanted: ClaimRequest, principal: Principal, *, most_lease_seconds: fl
         raise Forbidden("a worker of the platform needs a token that names its queues")
     if allowed is not None and (foreign := set(wanted.queues) - set(allowed)):
         raise Forbidden(f"the token does not allow the queue {min(foreign)}")
+    if principal.tasks is not None and (foreign := set(wanted.tasks or ()) - principal.tasks):
+        raise Forbidden(f"the token does not allow the task {min(foreign)}")
     return Claim(
         tenant_id=principal.tenant_id,
         queues=tuple(dict.fromkeys(wanted.queues)),
-        tasks=None if wanted.tasks is None else tuple(wanted.tasks),
+        tasks=_tasks(wanted, principal),
         worker=wanted.worker,
         limit=wanted.limit,
         lease_seconds=_lease_seconds(wanted.lease_seconds, most=most_lease_seconds),
     )
+
+
+def _tasks(wanted: ClaimRequest, principal: Principal) -> tuple[str, ...] | None:
+    """Return the tasks to claim; a token that names some claims no others, whatever is asked for."""
+    if wanted.tasks is not None:
+        return tuple(wanted.tasks)
+    return None if principal.tasks is None else tuple(sorted(principal.tasks))
 
 
 def _lease_seconds(seconds: float, *, most: float) -> float:

@@ -1,7 +1,8 @@
 """How a request gets at what it is for: each operation names one permission of the table in `http/roles.py`.
 
-A token is bound to one tenant, or it is the platform's and may look at any. What is refused for want of a role answers
-403; what lies in another tenant does not exist (404), by the same words as what nobody has.
+A token is bound to one tenant, or it is the platform's and may look at any, or it is a person's, who may go where lists
+of members say. What is refused for want of a role answers 403; what lies in another tenant does not exist (404), by the
+same words as what nobody has.
 """
 
 from collections.abc import Callable, Coroutine, Iterable
@@ -13,11 +14,11 @@ from fastapi import Depends, Path, Request, Response
 from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute, Route
 
-from everwhen.errors import Forbidden
-from everwhen.http.auth import Principal
+from everwhen.errors import Forbidden, unknown_tenant
 from everwhen.http.edge import principal_of
 from everwhen.http.payloads import show_payloads
 from everwhen.http.plane import ControlPlane, acting_plane, plane_of
+from everwhen.http.principal import Principal
 from everwhen.http.roles import Permission, Role, allowed, roles_with
 from everwhen.postgres.pool import Database
 
@@ -33,6 +34,7 @@ class Access:
 
     principal: Principal
     tenant_id: UUID
+    roles: frozenset[Role]
     plane: ControlPlane
 
     @property
@@ -58,12 +60,19 @@ class InTenant:
     async def __call__(self, request: Request, tenant: TenantName) -> Access:
         """Raise NotFound for another's tenant, Forbidden for want of a role."""
         plane, principal = plane_of(request), principal_of(request)
-        if principal.tenant_id is None and Role.PLATFORM not in principal.roles:
-            raise Forbidden("A token without a tenant needs the role platform.")
-        found = await plane.find_tenant(plane.database, name=tenant, bound_to=principal.tenant_id)
-        require(principal.roles, self.permission)
-        show_payloads(Permission.PAYLOADS in allowed(principal.roles))
-        return Access(principal=principal, tenant_id=found.id, plane=acting_plane(request))
+        if principal.memberships is not None:
+            member = principal.memberships.get(tenant)
+            if member is None:
+                raise unknown_tenant()
+            tenant_id, roles = member.tenant_id, member.roles
+        else:
+            if principal.tenant_id is None and Role.PLATFORM not in principal.roles:
+                raise Forbidden("A token without a tenant needs the role platform.")
+            found = await plane.find_tenant(plane.database, name=tenant, bound_to=principal.tenant_id)
+            tenant_id, roles = found.id, principal.roles
+        require(roles, self.permission)
+        show_payloads(Permission.PAYLOADS in allowed(roles))
+        return Access(principal=principal, tenant_id=tenant_id, roles=roles, plane=acting_plane(request))
 
 
 class InOwnTenant:
@@ -79,7 +88,9 @@ class InOwnTenant:
         if principal.tenant_id is None:
             raise Forbidden("This needs a token that is bound to a tenant.")
         show_payloads(Permission.PAYLOADS in allowed(principal.roles))
-        return Access(principal=principal, tenant_id=principal.tenant_id, plane=plane_of(request))
+        return Access(
+            principal=principal, tenant_id=principal.tenant_id, roles=principal.roles, plane=plane_of(request)
+        )
 
 
 class ForPlatform:
@@ -107,6 +118,7 @@ class ForAnybody:
 
 
 Reader = Annotated[Access, Depends(InTenant(Permission.READ))]
+PayloadReader = Annotated[Access, Depends(InTenant(Permission.PAYLOADS))]
 Operator = Annotated[Access, Depends(InTenant(Permission.OPERATE))]
 Editor = Annotated[Access, Depends(InTenant(Permission.EDIT))]
 Admin = Annotated[Access, Depends(InTenant(Permission.ADMINISTER))]

@@ -5,6 +5,7 @@ that need no token are listed in OPEN_PATHS.
 """
 
 import re
+from datetime import datetime
 from typing import Final
 
 import structlog
@@ -13,10 +14,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from everwhen import clock, failpoints
-from everwhen.errors import EverwhenError, Unauthenticated
-from everwhen.http.auth import Authenticator, Principal
+from everwhen.errors import EverwhenError, Forbidden, Unauthenticated, Unavailable
+from everwhen.http.auth import Authenticator
 from everwhen.http.payloads import show_payloads
+from everwhen.http.principal import Principal
 from everwhen.http.problems import problem_response
+from everwhen.http.sessions import insist_on_same_site, session_secret
 
 OPEN_PATHS: Final = frozenset({"/healthz", "/healthz/ready"})
 
@@ -63,10 +66,9 @@ class Edge:
         show_payloads(False)
         try:
             if scope["path"] not in OPEN_PATHS:
-                authorization = _single(scope, b"authorization")
-                scope[_PRINCIPAL] = self._authenticator.authenticate(authorization, now=now)
+                scope[_PRINCIPAL] = await self._principal(scope, now=now)
             await self._app(scope, receive, answer.send)
-        except Unauthenticated as error:
+        except (Unauthenticated, Unavailable, Forbidden) as error:
             await problem_response(Request(scope), error)(scope, receive, answer.send)
         except ClientDisconnect:
             return  # nobody is left to be answered, and nothing is wrong with us
@@ -77,6 +79,14 @@ class Edge:
             problem = EverwhenError("Something went wrong on our side; the request id names it.")
             problem.__cause__ = error
             await problem_response(Request(scope), problem)(scope, receive, answer.send)
+
+    async def _principal(self, scope: Scope, *, now: datetime) -> Principal:
+        secret = session_secret(scope)
+        if secret is None:
+            return await self._authenticator.authenticate(_single(scope, b"authorization"), now=now)
+        principal = await self._authenticator.authenticate_session(secret, now=now)
+        insist_on_same_site(scope, secret)
+        return principal
 
 
 class _Answer:

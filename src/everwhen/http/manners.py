@@ -5,8 +5,8 @@
 
 Both rest on one thing: the handler's use-cases take part in one transaction (`postgres/joined.py`). A route needs to do
 nothing for it, but to use the database of its `Access`. What a POST route may say about itself: `reads` (it writes
-nothing, so neither applies), `needs_key` (it would make something new each time). One that has a parameter `dry_run` of
-its own answers that itself.
+nothing, so neither applies), `tells_secret` (its answer is not to be kept, so neither applies), `needs_key` (it would
+make something new each time). One that has a parameter `dry_run` of its own answers that itself.
 """
 
 import hashlib
@@ -34,6 +34,7 @@ _KEY: Final = re.compile(rf"[\x21-\x7e]{{1,{MOST_KEY}}}")
 _KEPT_HEADERS: Final = ("content-type", "location", "etag")
 _TRY: Final = {"true": True, "1": True, "false": False, "0": False}
 _READS: Final = "everwhen_reads"
+_TELLS: Final = "everwhen_tells"
 _NEEDS_KEY: Final = "everwhen_needs_key"
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -56,6 +57,12 @@ def reads(endpoint: Endpoint) -> Endpoint:
     return endpoint
 
 
+def tells_secret(endpoint: Endpoint) -> Endpoint:
+    """Mark a POST whose answer holds a secret: that is kept nowhere, so it is neither repeated nor tried."""
+    setattr(endpoint, _TELLS, True)
+    return endpoint
+
+
 def needs_key(endpoint: Endpoint) -> Endpoint:
     """Mark a POST that needs an idempotency key."""
     setattr(endpoint, _NEEDS_KEY, True)
@@ -65,7 +72,7 @@ def needs_key(endpoint: Endpoint) -> Endpoint:
 def manner_of(endpoint: Callable[..., Any], methods: Iterable[str], parameters: Iterable[str]) -> Manner:
     """Return what a route takes, by what it is. `parameters` are its own query parameters."""
     writes = not {"GET", "HEAD"} & set(methods) and not hasattr(endpoint, _READS)
-    tries = writes and "dry_run" not in set(parameters)
+    tries = writes and not hasattr(endpoint, _TELLS) and "dry_run" not in set(parameters)
     return Manner(
         operation=endpoint.__name__,
         tries=tries,

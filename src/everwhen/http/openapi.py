@@ -11,6 +11,7 @@ from fastapi.openapi.utils import get_openapi
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.problems import MEDIA_TYPE
 from everwhen.http.roles import Permission
+from everwhen.http.sessions import COOKIE, CSRF_HEADER
 
 _PROBLEM: Final[dict[str, Any]] = {
     "type": "object",
@@ -51,6 +52,15 @@ _KEY: Final[dict[str, Any]] = {
     "schema": {"type": "string", "pattern": r"^[\x21-\x7e]{1,255}$"},
     "description": "The same for a repeated request, which answers as the first one did, with `Idempotency-Replayed`.",
 }
+_SCHEMES: Final[dict[str, Any]] = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "A JWT, or a service token."},
+    "session": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": COOKIE,
+        "description": f"A session of the console; with `{CSRF_HEADER}` where something changes.",
+    },
+}
 _ALWAYS: Final = ("401", "403", "404", "503")
 _WITH_INPUT: Final = ("422",)
 _WITH_BODY: Final = ("413", "415")
@@ -69,7 +79,7 @@ def document(app: FastAPI, *, open_paths: frozenset[str], permissions: Mapping[s
     schemas.pop("HTTPValidationError", None)
     schemas.pop("ValidationError", None)
     schemas |= {"Problem": _PROBLEM, "ProblemField": _PROBLEM_FIELD}
-    made["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}}
+    made["components"]["securitySchemes"] = _SCHEMES
     _add_manners(app, made["paths"])
     for path, operations in made["paths"].items():
         is_tagged = any(_takes(operation, "If-Match") for operation in operations.values())
@@ -103,7 +113,7 @@ def _complete(operation: dict[str, Any], *, is_open: bool) -> None:
     responses: dict[str, Any] = operation["responses"]
     responses.pop("422", None)
     if not is_open:
-        operation["security"] = [{"bearer": []}]
+        operation["security"] = [{"bearer": []}, {"session": []}]
     for status in () if is_open else _statuses(operation):
         responses.setdefault(status, _ANSWER)
     for status, response in responses.items():

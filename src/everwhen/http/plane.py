@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, Protocol, cast
 from uuid import UUID
 
@@ -55,6 +55,16 @@ class FindTenant(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IdentityLimits:
+    """How long what lets somebody in may last. A revocation is kept for as long as any token lives."""
+
+    service_token_most: timedelta = timedelta(days=30)
+    revocation_keep: timedelta = timedelta(days=1, minutes=1)
+    session_most: timedelta = timedelta(hours=12)
+    session_idle: timedelta = timedelta(minutes=30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ControlPlane:
     """The parts. `on_ready` wakes whoever waits for work, `on_ended` does what follows from the end of a run.
 
@@ -69,6 +79,7 @@ class ControlPlane:
     body_bytes_max: int = BODY_BYTES
     cursor_key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
     payloads: Any = None  # everwhen.payloads.service.Payloads, which this layer is below of
+    identity: IdentityLimits = IdentityLimits()
 
 
 def plane_of(request: Request) -> ControlPlane:

@@ -7,7 +7,7 @@ from typing import Final
 from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 
-from everwhen.http.access import Access, Editor, Reader
+from everwhen.http.access import Access, Editor, PayloadReader, Reader
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_cursor
 from everwhen.payloads.service import Payloads
@@ -41,7 +41,7 @@ async def get_payload(*, digest: Digest, access: Reader) -> PayloadOut:
     response_class=StreamingResponse,
     responses={200: {"content": {OCTETS: {"schema": BINARY}}, "description": "The payload's bytes"}},
 )
-async def get_payload_content(*, digest: Digest, access: Reader) -> StreamingResponse:
+async def get_payload_content(*, digest: Digest, access: PayloadReader) -> StreamingResponse:
     """Download a payload; its digest tells whether all of it has arrived."""
     payloads = payloads_of(access)
     payload = await payloads.get(access.tenant_id, digest)

@@ -11,15 +11,15 @@ from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 
 from everwhen.core.payloads import BadReferenceError, references_in
-from everwhen.dispatch.api import MAY_WORK
 from everwhen.dispatch.reports import parse_token
 from everwhen.dispatch.service import Dispatch
 from everwhen.dispatch.tokens import LeaseTokens
-from everwhen.errors import Forbidden, NotFound
+from everwhen.errors import NotFound
+from everwhen.http.access import PermittedRoute
 from everwhen.http.edge import principal_of
+from everwhen.http.roles import Permission
 from everwhen.payloads.api import OCTETS
 from everwhen.payloads.service import Payloads
 from everwhen.payloads.wire import download_headers
@@ -36,15 +36,14 @@ class WorkerPayloads:
     dispatch: Dispatch
     tokens: LeaseTokens
 
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[PermittedRoute]:
         """Return the routes to add to the application."""
-        return [Route(PATH, self.download, methods=["GET"], name="worker.payload")]
+        route = PermittedRoute(PATH, self.download, permission=Permission.WORK, methods=["GET"], name="worker.payload")
+        return [route]
 
     async def download(self, request: Request) -> Response:
         """Send a payload to the worker that holds a run whose input refers to it."""
         principal = principal_of(request)
-        if not principal.roles & MAY_WORK:
-            raise Forbidden("this needs a token with the role worker")
         tenant_id, run_id = _id(request, "tenant_id"), _id(request, "run_id")
         if principal.tenant_id not in {None, tenant_id}:
             raise _nothing()

@@ -359,6 +359,19 @@ CREATE TABLE everwhen.measured (
 
 ALTER TABLE ONLY everwhen.measured FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE everwhen.members (
+    tenant_id uuid NOT NULL,
+    subject text NOT NULL,
+    roles text[] NOT NULL,
+    added_by text NOT NULL,
+    added_at timestamp with time zone NOT NULL,
+    changed_by text NOT NULL,
+    changed_at timestamp with time zone NOT NULL,
+    CONSTRAINT members_subject_check CHECK (((length(subject) >= 1) AND (length(subject) <= 240)))
+);
+
+ALTER TABLE ONLY everwhen.members FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE everwhen.observations (
     observer_id uuid NOT NULL,
     since timestamp with time zone NOT NULL,
@@ -527,6 +540,21 @@ CREATE TABLE everwhen.replies (
 
 ALTER TABLE ONLY everwhen.replies FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE everwhen.revocations (
+    tenant_id uuid NOT NULL,
+    kind text NOT NULL,
+    value text NOT NULL,
+    issued_until timestamp with time zone NOT NULL,
+    reason text NOT NULL,
+    revoked_by text NOT NULL,
+    revoked_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    CONSTRAINT revocations_kind_check CHECK ((kind = ANY (ARRAY['token'::text, 'subject'::text]))),
+    CONSTRAINT revocations_value_check CHECK (((length(value) >= 1) AND (length(value) <= 250)))
+);
+
+ALTER TABLE ONLY everwhen.revocations FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE everwhen.run_ends (
     tenant_id uuid NOT NULL,
     run_id uuid NOT NULL,
@@ -634,6 +662,43 @@ CREATE TABLE everwhen.service_tasks (
 );
 
 ALTER TABLE ONLY everwhen.service_tasks FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.service_tokens (
+    tenant_id uuid NOT NULL,
+    token_id uuid NOT NULL,
+    name text NOT NULL,
+    roles text[] NOT NULL,
+    queues text[],
+    tasks text[],
+    secret_hash bytea NOT NULL,
+    previous_hash bytea,
+    previous_until timestamp with time zone,
+    created_by text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    issued_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    revoked_at timestamp with time zone,
+    revoked_by text,
+    last_used_at timestamp with time zone,
+    CONSTRAINT service_tokens_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+    CONSTRAINT service_tokens_previous_hash_check CHECK ((length(previous_hash) = 32)),
+    CONSTRAINT service_tokens_secret_hash_check CHECK ((length(secret_hash) = 32))
+)
+WITH (fillfactor='70');
+
+ALTER TABLE ONLY everwhen.service_tokens FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.sessions (
+    session_id uuid NOT NULL,
+    secret_hash bytea NOT NULL,
+    subject text NOT NULL,
+    principal jsonb NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    seen_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    CONSTRAINT sessions_secret_hash_check CHECK ((length(secret_hash) = 32))
+)
+WITH (fillfactor='70');
 
 CREATE TABLE everwhen.sightings (
     tenant_id uuid NOT NULL,
@@ -889,6 +954,9 @@ ALTER TABLE ONLY everwhen.line_states
 ALTER TABLE ONLY everwhen.measured
     ADD CONSTRAINT measured_pkey PRIMARY KEY (tenant_id, schedule_uid);
 
+ALTER TABLE ONLY everwhen.members
+    ADD CONSTRAINT members_pkey PRIMARY KEY (tenant_id, subject);
+
 ALTER TABLE ONLY everwhen.observations
     ADD CONSTRAINT observations_pkey PRIMARY KEY (observer_id, since);
 
@@ -922,6 +990,9 @@ ALTER TABLE ONLY everwhen.punctuality
 ALTER TABLE ONLY everwhen.replies
     ADD CONSTRAINT replies_pkey PRIMARY KEY (tenant_id, principal, operation, key);
 
+ALTER TABLE ONLY everwhen.revocations
+    ADD CONSTRAINT revocations_pkey PRIMARY KEY (tenant_id, kind, value);
+
 ALTER TABLE ONLY everwhen.run_ends
     ADD CONSTRAINT run_ends_pkey PRIMARY KEY (tenant_id, run_id);
 
@@ -939,6 +1010,15 @@ ALTER TABLE ONLY everwhen.sentinels
 
 ALTER TABLE ONLY everwhen.service_tasks
     ADD CONSTRAINT service_tasks_pkey PRIMARY KEY (tenant_id, id);
+
+ALTER TABLE ONLY everwhen.service_tokens
+    ADD CONSTRAINT service_tokens_pkey PRIMARY KEY (tenant_id, token_id);
+
+ALTER TABLE ONLY everwhen.sessions
+    ADD CONSTRAINT sessions_pkey PRIMARY KEY (session_id);
+
+ALTER TABLE ONLY everwhen.sessions
+    ADD CONSTRAINT sessions_secret_hash_key UNIQUE (secret_hash);
 
 ALTER TABLE ONLY everwhen.sightings
     ADD CONSTRAINT sightings_pkey PRIMARY KEY (tenant_id, queue, server_id);
@@ -1013,6 +1093,8 @@ CREATE UNIQUE INDEX line_states_open ON everwhen.line_states USING btree (tenant
 
 CREATE INDEX line_states_past ON everwhen.line_states USING btree (until) WHERE (until IS NOT NULL);
 
+CREATE INDEX members_subject ON everwhen.members USING btree (subject);
+
 CREATE INDEX observations_until ON everwhen.observations USING btree (until);
 
 CREATE INDEX operation_items_state ON everwhen.operation_items USING btree (tenant_id, operation_id, state, seq);
@@ -1031,6 +1113,10 @@ CREATE INDEX payloads_look ON everwhen.payloads USING btree (look_at) WHERE (loo
 
 CREATE INDEX replies_expired ON everwhen.replies USING btree (expires_at);
 
+CREATE INDEX revocations_at ON everwhen.revocations USING btree (revoked_at);
+
+CREATE INDEX revocations_expiry ON everwhen.revocations USING btree (expires_at);
+
 CREATE INDEX run_ends_dead ON ONLY everwhen.run_ends USING btree (tenant_id, COALESCE(fingerprint, ''::text), run_id) WHERE (state = 'dead'::text);
 
 CREATE INDEX run_ends_unwell ON ONLY everwhen.run_ends USING btree (tenant_id, state, run_id) WHERE (state <> 'succeeded'::text);
@@ -1048,6 +1134,14 @@ CREATE INDEX schedules_paused_until ON everwhen.schedules USING btree (paused_un
 CREATE UNIQUE INDEX service_tasks_dedup ON everwhen.service_tasks USING btree (tenant_id, owner, dedup_id) WHERE (deleted_at IS NULL);
 
 CREATE INDEX service_tasks_live ON everwhen.service_tasks USING btree (tenant_id, id) WHERE (deleted_at IS NULL);
+
+CREATE UNIQUE INDEX service_tokens_name ON everwhen.service_tokens USING btree (tenant_id, name) WHERE (revoked_at IS NULL);
+
+CREATE INDEX service_tokens_previous ON everwhen.service_tokens USING btree (previous_hash) WHERE (previous_hash IS NOT NULL);
+
+CREATE INDEX service_tokens_secret ON everwhen.service_tokens USING btree (secret_hash);
+
+CREATE INDEX sessions_expiry ON everwhen.sessions USING btree (expires_at);
 
 CREATE INDEX sightings_age ON everwhen.sightings USING btree (last_seen_at);
 
@@ -1111,6 +1205,9 @@ ALTER TABLE ONLY everwhen.lanes
 ALTER TABLE ONLY everwhen.measured
     ADD CONSTRAINT measured_tenant_id_schedule_uid_fkey FOREIGN KEY (tenant_id, schedule_uid) REFERENCES everwhen.schedules(tenant_id, uid);
 
+ALTER TABLE ONLY everwhen.members
+    ADD CONSTRAINT members_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
 ALTER TABLE ONLY everwhen.operation_items
     ADD CONSTRAINT operation_items_tenant_id_operation_id_fkey FOREIGN KEY (tenant_id, operation_id) REFERENCES everwhen.operations(tenant_id, id);
 
@@ -1161,6 +1258,9 @@ ALTER TABLE ONLY everwhen.service_tasks
 
 ALTER TABLE ONLY everwhen.service_tasks
     ADD CONSTRAINT service_tasks_tenant_id_schedule_uid_fkey FOREIGN KEY (tenant_id, schedule_uid) REFERENCES everwhen.schedules(tenant_id, uid);
+
+ALTER TABLE ONLY everwhen.service_tokens
+    ADD CONSTRAINT service_tokens_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
 
 ALTER TABLE ONLY everwhen.spans
     ADD CONSTRAINT spans_tenant_id_schedule_uid_fkey FOREIGN KEY (tenant_id, schedule_uid) REFERENCES everwhen.schedules(tenant_id, uid);
@@ -1232,6 +1332,8 @@ CREATE POLICY all_tenants ON everwhen.line_states TO everwhen_system USING (true
 
 CREATE POLICY all_tenants ON everwhen.measured TO everwhen_system USING (true) WITH CHECK (true);
 
+CREATE POLICY all_tenants ON everwhen.members TO everwhen_system USING (true) WITH CHECK (true);
+
 CREATE POLICY all_tenants ON everwhen.operation_items TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.operations TO everwhen_system USING (true) WITH CHECK (true);
@@ -1252,6 +1354,8 @@ CREATE POLICY all_tenants ON everwhen.punctuality TO everwhen_system USING (true
 
 CREATE POLICY all_tenants ON everwhen.replies TO everwhen_system USING (true) WITH CHECK (true);
 
+CREATE POLICY all_tenants ON everwhen.revocations TO everwhen_system USING (true) WITH CHECK (true);
+
 CREATE POLICY all_tenants ON everwhen.run_ends TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.runs TO everwhen_system USING (true) WITH CHECK (true);
@@ -1261,6 +1365,8 @@ CREATE POLICY all_tenants ON everwhen.schedule_revisions TO everwhen_system USIN
 CREATE POLICY all_tenants ON everwhen.schedules TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.service_tasks TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.service_tokens TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.sightings TO everwhen_system USING (true) WITH CHECK (true);
 
@@ -1320,6 +1426,8 @@ ALTER TABLE everwhen.line_states ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.measured ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE everwhen.members ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE everwhen.operation_items ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.operations ENABLE ROW LEVEL SECURITY;
@@ -1362,6 +1470,8 @@ CREATE POLICY own_rows ON everwhen.line_states TO everwhen_tenant USING ((tenant
 
 CREATE POLICY own_rows ON everwhen.measured TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
+CREATE POLICY own_rows ON everwhen.members TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
 CREATE POLICY own_rows ON everwhen.operation_items TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.operations TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
@@ -1382,6 +1492,8 @@ CREATE POLICY own_rows ON everwhen.punctuality TO everwhen_tenant USING ((tenant
 
 CREATE POLICY own_rows ON everwhen.replies TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
+CREATE POLICY own_rows ON everwhen.revocations TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
 CREATE POLICY own_rows ON everwhen.run_ends TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.runs TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
@@ -1391,6 +1503,8 @@ CREATE POLICY own_rows ON everwhen.schedule_revisions TO everwhen_tenant USING (
 CREATE POLICY own_rows ON everwhen.schedules TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.service_tasks TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
+CREATE POLICY own_rows ON everwhen.service_tokens TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.sightings TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
@@ -1432,6 +1546,8 @@ ALTER TABLE everwhen.punctuality ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.replies ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE everwhen.revocations ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE everwhen.run_ends ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.runs ENABLE ROW LEVEL SECURITY;
@@ -1441,6 +1557,8 @@ ALTER TABLE everwhen.schedule_revisions ENABLE ROW LEVEL SECURITY;
 ALTER TABLE everwhen.schedules ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.service_tasks ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.service_tokens ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.sightings ENABLE ROW LEVEL SECURITY;
 
@@ -1550,6 +1668,9 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.line_states TO everwhen_syst
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.measured TO everwhen_tenant;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.measured TO everwhen_system;
 
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.members TO everwhen_tenant;
+GRANT SELECT ON TABLE everwhen.members TO everwhen_system;
+
 GRANT SELECT ON TABLE everwhen.observations TO everwhen_tenant;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.observations TO everwhen_system;
 
@@ -1586,6 +1707,9 @@ GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.punctuality TO everwhen_system;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.replies TO everwhen_tenant;
 GRANT SELECT,DELETE,UPDATE ON TABLE everwhen.replies TO everwhen_system;
 
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.revocations TO everwhen_tenant;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.revocations TO everwhen_system;
+
 GRANT SELECT,INSERT ON TABLE everwhen.run_ends TO everwhen_tenant;
 GRANT SELECT,INSERT ON TABLE everwhen.run_ends TO everwhen_system;
 
@@ -1602,6 +1726,11 @@ GRANT SELECT,UPDATE ON TABLE everwhen.sentinels TO everwhen_system;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.service_tasks TO everwhen_tenant;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.service_tasks TO everwhen_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.service_tokens TO everwhen_tenant;
+GRANT SELECT,UPDATE ON TABLE everwhen.service_tokens TO everwhen_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.sessions TO everwhen_system;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.sightings TO everwhen_system;
 GRANT SELECT ON TABLE everwhen.sightings TO everwhen_tenant;

@@ -63,6 +63,12 @@ class Waiter:
         self._event.clear()
         return woken
 
+    def take(self) -> bool:
+        """Tell, without waiting, whether a wake-up has come since the last one that was taken."""
+        woken = self._event.is_set()
+        self._event.clear()
+        return woken
+
     def wake(self) -> None:
         self._event.set()
 

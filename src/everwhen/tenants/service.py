@@ -3,13 +3,10 @@
 from uuid import UUID
 
 from everwhen import clock
-from everwhen.errors import Conflict, NotFound
+from everwhen.errors import Conflict, unknown_tenant
 from everwhen.postgres.pool import Database
 from everwhen.tenants import store
 from everwhen.tenants.model import Tenant
-
-# One text for "there is none" and "it is not yours": telling them apart would tell who the neighbours are.
-NO_SUCH_TENANT = "There is no tenant of this name, or the token is not for it."
 
 
 async def create_tenant(db: Database, *, name: str) -> Tenant:
@@ -40,5 +37,11 @@ async def find_tenant(db: Database, *, name: str, bound_to: UUID | None) -> Tena
         async with db.tenant(bound_to) as conn:
             found = await store.get_tenant(conn, tenant_id=bound_to)
     if found is None or found.name != name:
-        raise NotFound(NO_SUCH_TENANT, code="tenant.unknown")
+        raise unknown_tenant()
     return found
+
+
+async def find_bound(db: Database, *, tenant_id: UUID) -> Tenant | None:
+    """Return the tenant that a caller is bound to; None when it is gone."""
+    async with db.tenant(tenant_id) as conn:
+        return await store.get_tenant(conn, tenant_id=tenant_id)

@@ -1,0 +1,174 @@
+"""What can be done with tokens, members and revocations.
+
+A revocation is written and announced in one transaction; every copy of the API acts on it within seconds, whether it
+hears the announcement or not (`http/revocations.py`). Revoking a service token also writes one, so that a copy which
+remembers the token lets it in no longer. Whoever makes something also forgets a little of what is over: nothing here
+needs a role that cleans up.
+"""
+
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from everwhen import clock
+from everwhen.errors import Conflict, InvalidInput, NotFound
+from everwhen.http.revocations import EVERYWHERE
+from everwhen.http.secrets import hash_of, new_service_secret
+from everwhen.identity import store
+from everwhen.identity.model import Member, Revocation, RevocationWish, ServiceToken, TokenWish
+from everwhen.postgres.pool import Connection, Database
+from everwhen.postgres.wakeups import notify, queue_topic
+
+MOST_TOKENS: Final = 1_000
+MOST_MEMBERS: Final = 10_000
+MOST_REVOCATIONS: Final = 10_000
+KEPT: Final = timedelta(days=90)
+"""How long a token that holds no longer stays in the list."""
+
+TOPIC: Final = queue_topic(None, "revocations")
+LAST_ID: Final = UUID(int=(1 << 128) - 1)
+
+
+async def create_token(
+    db: Database, *, tenant_id: UUID, wish: TokenWish, lifetime: timedelta
+) -> tuple[ServiceToken, str]:
+    """Make a service token; return it and its secret, which nobody can be told again."""
+    secret = new_service_secret()
+    async with db.tenant(tenant_id) as conn:
+        await store.sweep_service_tokens(conn, tenant_id=tenant_id, before=conn.now - KEPT)
+        if await store.count_live_tokens(conn, tenant_id=tenant_id, now=conn.now) >= MOST_TOKENS:
+            raise Conflict(f"The tenant has {MOST_TOKENS:,} tokens already: revoke some.", code="token.too_many")
+        made = await store.insert_service_token(
+            conn,
+            tenant_id=tenant_id,
+            token_id=clock.new_id(conn.now),
+            name=wish.name,
+            roles=wish.roles,
+            queues=wish.queues,
+            tasks=wish.tasks,
+            secret_hash=hash_of(secret),
+            created_by=wish.by,
+            now=conn.now,
+            expires_at=conn.now + lifetime,
+        )
+    if made is None:
+        raise Conflict("There is a token of this name that was not revoked.", code="token.exists")
+    return made, secret
+
+
+async def list_tokens(
+    db: Database, *, tenant_id: UUID, before: UUID, limit: int
+) -> tuple[list[ServiceToken], datetime]:
+    """Return up to `limit` tokens, the newest first, and the present instant."""
+    async with db.tenant(tenant_id) as conn:
+        return await store.list_service_tokens(conn, tenant_id=tenant_id, before=before, limit=limit), conn.now
+
+
+async def get_token(db: Database, *, tenant_id: UUID, token_id: UUID) -> tuple[ServiceToken, datetime]:
+    """Return one, and the present instant; raise NotFound."""
+    async with db.tenant(tenant_id) as conn:
+        found, now = await store.get_service_token(conn, tenant_id=tenant_id, token_id=token_id), conn.now
+    if found is None:
+        raise _no_token()
+    return found, now
+
+
+async def renew_token(
+    db: Database, *, tenant_id: UUID, token_id: UUID, lifetime: timedelta, grace: timedelta
+) -> tuple[ServiceToken, str]:
+    """Give a token a new secret and a new life; the one that it had holds for `grace`."""
+    secret = new_service_secret()
+    async with db.tenant(tenant_id) as conn:
+        renewed = await store.renew_service_token(
+            conn,
+            tenant_id=tenant_id,
+            token_id=token_id,
+            secret_hash=hash_of(secret),
+            previous_until=conn.now + grace,
+            now=conn.now,
+            expires_at=conn.now + lifetime,
+        )
+    if renewed is None:
+        raise _no_token()
+    return renewed, secret
+
+
+async def revoke_token(db: Database, *, tenant_id: UUID, token_id: UUID, by: str, keep: timedelta) -> None:
+    """End a service token; raise NotFound. Doing it again changes nothing."""
+    async with db.tenant(tenant_id) as conn:
+        if await store.get_service_token(conn, tenant_id=tenant_id, token_id=token_id) is None:
+            raise _no_token()
+        await store.revoke_service_token(conn, tenant_id=tenant_id, token_id=token_id, revoked_by=by, now=conn.now)
+        wish = RevocationWish(kind="token", value=str(token_id), reason="The service token was revoked.", by=by)
+        await _write_revocation(conn, tenant_id=tenant_id, wish=wish, keep=keep)
+
+
+async def put_member(db: Database, *, tenant_id: UUID, subject: str, roles: list[str], by: str) -> Member:
+    """Let somebody in, or say anew what they may do."""
+    async with db.tenant(tenant_id) as conn:
+        known = await store.get_member(conn, tenant_id=tenant_id, subject=subject)
+        if known is None and await store.count_members(conn, tenant_id=tenant_id) >= MOST_MEMBERS:
+            raise Conflict(f"The tenant has {MOST_MEMBERS:,} members already.", code="member.too_many")
+        return await store.put_member(conn, tenant_id=tenant_id, subject=subject, roles=roles, by=by, now=conn.now)
+
+
+async def list_members(db: Database, *, tenant_id: UUID, after: str, limit: int) -> list[Member]:
+    """Return up to `limit` members whose subjects come after `after`."""
+    async with db.tenant(tenant_id) as conn:
+        return await store.list_members(conn, tenant_id=tenant_id, after=after, limit=limit)
+
+
+async def get_member(db: Database, *, tenant_id: UUID, subject: str) -> Member:
+    """Return one; raise NotFound."""
+    async with db.tenant(tenant_id) as conn:
+        found = await store.get_member(conn, tenant_id=tenant_id, subject=subject)
+    if found is None:
+        raise NotFound("There is no such member.", code="member.unknown")
+    return found
+
+
+async def remove_member(db: Database, *, tenant_id: UUID, subject: str) -> None:
+    """Let somebody in no longer; raise NotFound."""
+    async with db.tenant(tenant_id) as conn:
+        removed = await store.delete_member(conn, tenant_id=tenant_id, subject=subject)
+    if not removed:
+        raise NotFound("There is no such member.", code="member.unknown")
+
+
+async def revoke(db: Database, *, tenant_id: UUID | None, wish: RevocationWish, keep: timedelta) -> Revocation:
+    """Revoke a token by its id, or a subject's tokens; without a tenant everywhere."""
+    async with db.system() if tenant_id is None else db.tenant(tenant_id) as conn:
+        return await _write_revocation(conn, tenant_id=tenant_id or EVERYWHERE, wish=wish, keep=keep)
+
+
+async def list_revocations(db: Database, *, tenant_id: UUID | None, after: str, limit: int) -> list[Revocation]:
+    """Return up to `limit` that are in force."""
+    async with db.system() if tenant_id is None else db.tenant(tenant_id) as conn:
+        scope = tenant_id or EVERYWHERE
+        return await store.list_revocations(conn, tenant_id=scope, after=after, now=conn.now, limit=limit)
+
+
+async def _write_revocation(conn: Connection, *, tenant_id: UUID, wish: RevocationWish, keep: timedelta) -> Revocation:
+    until = wish.issued_until or conn.now
+    if until > conn.now:
+        raise InvalidInput.at("/issued_until", "Only what was issued already can be revoked.", code="revocation.future")
+    await store.sweep_revocations(conn, tenant_id=tenant_id, now=conn.now)
+    if await store.count_revocations(conn, tenant_id=tenant_id, now=conn.now) >= MOST_REVOCATIONS:
+        raise Conflict("There are too many revocations: revoke by subject instead.", code="revocation.too_many")
+    written = await store.put_revocation(
+        conn,
+        tenant_id=tenant_id,
+        kind=wish.kind,
+        value=wish.value,
+        issued_until=until,
+        reason=wish.reason,
+        by=wish.by,
+        now=conn.now,
+        expires_at=conn.now + keep,
+    )
+    await notify(conn, [TOPIC])
+    return written
+
+
+def _no_token() -> NotFound:
+    return NotFound("There is no such token.", code="token.unknown")
