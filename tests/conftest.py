@@ -1,5 +1,7 @@
 """Fixtures for every test. A test that asks for a database gets a real one; a test of the core asks for none."""
 
+import asyncio
+import contextlib
 import itertools
 import os
 import time
@@ -9,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from everwhen.postgres.pool import Database, PoolLimits
+from everwhen.postgres.wakeups import Wakeups
 from tests.database import TestServer, chosen_bin_dir, run_server
 
 WORK_DATABASE = "everwhen_test"
@@ -49,6 +52,19 @@ async def database(server: TestServer, work_database: str) -> AsyncIterator[Data
     async with await Database.open(server.app(work_database), limits=limits) as opened:
         yield opened
     server.clean(work_database)
+
+
+@pytest.fixture
+async def wakeups(server: TestServer, work_database: str) -> AsyncIterator[Wakeups]:
+    """Who hears wake-ups, and listens already."""
+    hub = Wakeups(server.app(work_database))
+    task = asyncio.create_task(hub.listen_forever())
+    async with asyncio.timeout(20):
+        await hub.listening.wait()
+    yield hub
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
 
 
 @pytest.fixture

@@ -38,6 +38,7 @@ from tests.factories import TESTER, make_run, make_schedule
 from tests.operations.scene import begin, make_dead, redrive
 from tests.payloads.scene import put
 from tests.people import app_on, client_of, token_of
+from tests.workflows.scene import make_scene as make_workflow_scene
 
 ROOT = Path(__file__).parents[1]
 SOURCES = [path for path in (ROOT / "src").rglob("*.py") if path.name != "failpoints.py"]
@@ -156,6 +157,43 @@ class Scene:
 
     async def gatekeeper_is_done(self) -> bool:
         return await self.count("events where kind = 'admitted'") == 1
+
+    async def pass_start_workflow(self) -> Any:
+        scene = await make_workflow_scene(self.db)
+        await scene.define({"id": "a"})
+        await scene.run()
+        now = await scene.now()
+        return lambda: scene.conductor.tick(now)
+
+    async def start_workflow_is_done(self) -> bool:
+        return await self.count("workflow_runs") == 1
+
+    async def pass_release_node(self) -> Any:
+        scene = await make_workflow_scene(self.db)
+        await scene.define({"id": "a", "concurrency_key": "k"})
+        await scene.run()
+        await scene.run()
+        await scene.conduct()
+        (lease,) = (await scene.claim()).values()
+        await scene.report(lease)
+        now = await scene.now()
+        return lambda: scene.conductor.tick(now)
+
+    async def release_node_is_done(self) -> bool:
+        return await self.count("workflow_nodes where node_run_id is not null") == 2
+
+    async def pass_conduct(self) -> Any:
+        scene = await make_workflow_scene(self.db)
+        await scene.define({"id": "a"})
+        await scene.run()
+        await scene.conduct()
+        (lease,) = (await scene.claim()).values()
+        await scene.report(lease)
+        now = await scene.now()
+        return lambda: scene.conductor.tick(now)
+
+    async def conduct_is_done(self) -> bool:
+        return await self.count("workflow_runs where ended_at is not null") == 1
 
     async def pass_sentinel(self) -> Any:
         await self.line.fill(1)

@@ -37,7 +37,6 @@ from everwhen.alerts.channels.registry import Outside, make_kinds
 from everwhen.alerts.texts import api as alert_templates_api
 from everwhen.calendars import api as calendars_api
 from everwhen.config import RoleName, Settings
-from everwhen.core.targets import WORKFLOW_QUEUE
 from everwhen.core.zones import use_tzdata_only
 from everwhen.dead_letters import api as dead_letters_api
 from everwhen.dispatch.api import BODY_FACTOR, WorkerApi, WorkerLimits
@@ -74,7 +73,7 @@ from everwhen.payloads.worker_api import WorkerPayloads
 from everwhen.postgres.host import default_data_dir
 from everwhen.postgres.migrate import assert_compatible
 from everwhen.postgres.pool import Connection, Database, PoolLimits, SetClock
-from everwhen.postgres.wakeups import Wakeups, notify, queue_topic
+from everwhen.postgres.wakeups import Wakeups, line_topic, notify, role_topic
 from everwhen.replies import service as replies
 from everwhen.roles import Loop, Role
 from everwhen.runs import api as runs_api
@@ -436,15 +435,9 @@ def _spare_the_collector() -> None:
     gc.set_threshold(50_000, 20, 50)
 
 
-def role_topic(name: str) -> str:
-    """The topic that wakes a role."""
-    return queue_topic(None, f"role:{name}")
-
-
 async def _wake_line(conn: Connection, tenant_id: UUID, queue: str) -> None:
-    """Wake the workers of a queue, or the conductor, at whose queue no worker waits."""
-    topic = role_topic("conductor") if queue == WORKFLOW_QUEUE else queue_topic(tenant_id, queue)
-    await notify(conn, [topic])
+    """Wake whoever serves a queue."""
+    await notify(conn, [line_topic(tenant_id, queue)])
 
 
 class _Server(uvicorn.Server):

@@ -17,18 +17,6 @@ LISTENER = "select pid from pg_stat_activity where application_name = 'everwhen 
 
 
 @pytest.fixture
-async def wakeups(server, work_database):
-    hub = Wakeups(server.app(work_database))
-    task = asyncio.create_task(hub.listen_forever())
-    async with asyncio.timeout(LONG_SECONDS):
-        await hub.listening.wait()
-    yield hub
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
-
-
-@pytest.fixture
 def operator(server, work_database):
     with psycopg.connect(server.superuser(work_database), autocommit=True) as conn:
         yield conn

@@ -126,7 +126,7 @@ class Scene:
 
     async def cancel(self, run: str) -> WorkflowRunView:
         return await service.cancel_workflow_run(
-            self.db, tenant_id=self.tenant.id, ref=run, change=TESTER, on_ready=self._wake, on_ended=self.on_ended
+            self.db, tenant_id=self.tenant.id, ref=run, change=TESTER, on_ended=self.on_ended
         )
 
     async def rerun(self, run: str, *nodes: str) -> str:

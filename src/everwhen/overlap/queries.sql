@@ -239,6 +239,12 @@ with found as materialized (
 )
 select tenant_id, run_id from found;
 
+-- name: find_workflow_runs
+-- Those of these runs that the conductor performs.
+select l.run_id
+from everwhen.leases l
+where l.tenant_id = any(%(tenant_ids)s::uuid[]) and l.run_id = any(%(run_ids)s::uuid[]) and l.queue = 'everwhen:workflows';
+
 -- name: lock_leases_to_revoke
 -- Never waits: a lease that is locked is being reported on, or beats; its end, or another look, brings us back.
 select l.tenant_id, l.run_id, l.lease_token, l.failures, l.claimed_at

@@ -48,13 +48,14 @@ from everwhen.core.lifecycle import Run, RunState, Transition
 from everwhen.core.overlap import Admit, Gate, Overlap, OverlapPolicy, Stop, Turn, Verdict, Wait, decide, line_after
 from everwhen.core.reasons import Reason
 from everwhen.core.retry import RetryPolicy
+from everwhen.core.targets import WORKFLOW_QUEUE
 from everwhen.dispatch import service as dispatch
 from everwhen.dispatch.reports import Closing
 from everwhen.errors import Conflict, Unavailable
 from everwhen.overlap import store
 from everwhen.overlap.model import GateKey, GateRow, HeldRow, OpenLease, Slot
 from everwhen.postgres.pool import Connection
-from everwhen.postgres.wakeups import notify, queue_topic
+from everwhen.postgres.wakeups import line_topic, notify, role_topic
 from everwhen.runs.ends import Ended, OnEnded, nobody_follows
 
 ROUNDS: Final = 4
@@ -72,8 +73,7 @@ MOST_ADOPTED: Final = 5_000
 MOST_LEFT_BEHIND: Final = 5_000
 """How many runs the end of a schedule may leave to be skipped."""
 
-GATEKEEPER_TOPIC: Final = queue_topic(None, "role:gatekeeper")
-
+GATEKEEPER_TOPIC: Final = role_topic("gatekeeper")
 
 _Keyed = TypeVar("_Keyed", HeldRow, Slot)
 
@@ -153,7 +153,7 @@ async def decide_gates(
         await store.look_again(conn, **_columns(later), at=now + RETRY, now=now)
     if tally.written or is_end:
         await _mark(conn, {row.key: row.held_up_by for row in gates}, at=tally.at)
-    await notify(conn, (queue_topic(tenant_id, queue) for tenant_id, queue in tally.lines))
+    await notify(conn, (line_topic(tenant_id, queue) for tenant_id, queue in tally.lines))
     if tally.ended:
         await then(conn, tally.ended, now)
     return tally.written
@@ -351,7 +351,10 @@ def _is_news(wait: Wait, row: HeldRow, *, now: datetime) -> bool:
 
 
 async def _stop(conn: Connection, stops: Sequence[_Asked], tally: _Tally) -> None:
-    """Have active runs stopped: those that nobody holds end here; the others are asked, or lose their lease."""
+    """Have active runs stopped: those that nobody holds end here; the others are asked, or lose their lease.
+
+    A workflow's run is asked, whatever the policy: its conductor stops its nodes, see workflows/stopping.py.
+    """
     if not stops:
         return
     keys = {each.verdict.run_id: each for each in stops}
@@ -369,6 +372,8 @@ async def _stop(conn: Connection, stops: Sequence[_Asked], tally: _Tally) -> Non
     ]
     left = {run_id: each for run_id, each in keys.items() if run_id not in {end.run_id for end in ended}}
     hard = [run for run, each in left.items() if each.gate.overlap.policy is OverlapPolicy.TERMINATE_OTHER]
+    composed = set(await store.find_workflow_runs(conn, tenant_ids=tenant_ids, run_ids=list(left)))
+    hard = [run for run in hard if run not in composed]  # what runs of a workflow is its conductor's to revoke
     ended += await _revoke(conn, tenant_ids, hard, tally)
     soft = {run: by[run] for run in left if run not in hard}
     asked = await store.ask_to_stop(conn, tenant_ids=tenant_ids, **_reason_to_stop(soft), at=tally.at) if soft else []
@@ -377,6 +382,7 @@ async def _stop(conn: Connection, stops: Sequence[_Asked], tally: _Tally) -> Non
     done = {end.run_id for end in ended}
     tally.again |= {keys[run_id].key for run_id in done}
     tally.later |= {keys[run_id].key for run_id in keys.keys() - done - {each.run_id for each in asked}}
+    tally.lines |= {(each.tenant_id, WORKFLOW_QUEUE) for each in asked if each.run_id in composed}
     tally.ended += ended
     tally.written += len(ended) + len(asked)
 

@@ -260,6 +260,12 @@ async def ask_to_stop(
     return await fetch_all(conn, _SQL["ask_to_stop"], params, RunKey)
 
 
+async def find_workflow_runs(conn: Conn, *, tenant_ids: Iterable[UUID], run_ids: Iterable[UUID]) -> list[UUID]:
+    """Return those of these runs that the conductor performs."""
+    params = {"tenant_ids": list(tenant_ids), "run_ids": list(run_ids)}
+    return await fetch_all(conn, _SQL["find_workflow_runs"], params, UUID)
+
+
 async def lock_leases_to_revoke(conn: Conn, *, tenant_ids: Iterable[UUID], run_ids: Iterable[UUID]) -> list[OpenLease]:
     """Lock the leases of these runs, as far as nobody else has them locked."""
     params = {"tenant_ids": list(tenant_ids), "run_ids": list(run_ids)}

@@ -17,9 +17,9 @@ from everwhen.errors import Conflict, InvalidInput, NotFound
 from everwhen.pauses import store
 from everwhen.pauses.model import WHOLE_TENANT, Pause, PauseChange
 from everwhen.postgres.pool import Connection, Database
-from everwhen.postgres.wakeups import notify, queue_topic
+from everwhen.postgres.wakeups import line_topic, notify, role_topic
 
-ATTENDANT_TOPIC: Final = queue_topic(None, "role:attendant")
+ATTENDANT_TOPIC: Final = role_topic("attendant")
 
 MOST_PAUSE: Final = timedelta(days=3_653)
 
@@ -91,7 +91,7 @@ async def wake(conn: Connection, tenant_id: UUID, queue: str) -> None:
     queues = [queue]
     if queue == WHOLE_TENANT:
         queues = await store.list_lanes(conn, tenant_id=tenant_id, limit=MOST_WOKEN)
-    await notify(conn, [queue_topic(tenant_id, each) for each in queues])
+    await notify(conn, [line_topic(tenant_id, each) for each in queues])
 
 
 def refuse_until(until: datetime | None, *, now: datetime) -> None:

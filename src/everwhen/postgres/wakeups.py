@@ -21,6 +21,7 @@ import psycopg
 from psycopg import AsyncConnection
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from everwhen.core.targets import WORKFLOW_QUEUE
 from everwhen.postgres.pool import TCP_DEFAULTS, cut
 
 CHANNEL = "everwhen"
@@ -38,6 +39,16 @@ def queue_topic(tenant_id: UUID | None, queue: str) -> str:
     """The topic of one tenant's queue, or of the platform's (None). It reveals neither."""
     name = f"{tenant_id or ''}/{queue}"
     return hashlib.blake2s(name.encode(), digest_size=12).hexdigest()
+
+
+def role_topic(name: str) -> str:
+    """The topic that wakes a role."""
+    return queue_topic(None, f"role:{name}")
+
+
+def line_topic(tenant_id: UUID, queue: str) -> str:
+    """The topic of whoever serves a queue: its workers, or the conductor, at whose queue no worker waits."""
+    return role_topic("conductor") if queue == WORKFLOW_QUEUE else queue_topic(tenant_id, queue)
 
 
 async def notify(conn: AsyncConnection[Any], topics: Iterable[str]) -> None:

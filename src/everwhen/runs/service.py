@@ -18,12 +18,13 @@ from everwhen.core.lifecycle import TERMINAL, CancelRequested, Refused, Run, Run
 from everwhen.core.overlap import OverlapWish
 from everwhen.core.reasons import Reason
 from everwhen.core.retry import RetryPolicy
-from everwhen.core.targets import workflow_of
+from everwhen.core.targets import WORKFLOW_QUEUE, workflow_of
 from everwhen.core.zones import add
 from everwhen.errors import Conflict, InvalidInput, NotFound, Unavailable
 from everwhen.overlap import service as overlap
 from everwhen.payloads.references import share_payloads
 from everwhen.postgres.pool import Connection, Database
+from everwhen.postgres.wakeups import line_topic, notify
 from everwhen.runs import store
 from everwhen.runs.ends import Ended, OnEnded, nobody_follows
 from everwhen.runs.listing import service as listing
@@ -318,6 +319,8 @@ async def _cancel(conn: Connection, tenant_id: UUID, view: RunView, *, detail: s
     reason = answer.reason or Reason.CANCEL_REQUESTED
     key = {"tenant_id": tenant_id, "run_id": view.row.run_id}
     if answer.to is RunState.RUNNING:
+        if view.row.queue == WORKFLOW_QUEUE:
+            await notify(conn, [line_topic(tenant_id, WORKFLOW_QUEUE)])  # a worker hears of it by its next heartbeat
         return bool(await store.request_cancel(conn, **key, reason=reason, detail=detail, now=conn.now))
     write = store.cancel_held if view.row.is_held else store.cancel_waiting
     is_followed = await write(conn, **key, reason=reason, detail=detail, now=conn.now)

@@ -16,12 +16,12 @@ from uuid import UUID
 from everwhen.core.lifecycle import RunState
 from everwhen.core.streaks import Count, count_ends
 from everwhen.postgres.pool import Connection
-from everwhen.postgres.wakeups import notify, queue_topic
+from everwhen.postgres.wakeups import notify, role_topic
 from everwhen.runs.ends import Ended
 from everwhen.schedules import store
 from everwhen.schedules.model import Streak
 
-ATTENDANT_TOPIC: Final = queue_topic(None, "role:attendant")
+ATTENDANT_TOPIC: Final = role_topic("attendant")
 
 
 async def follow(conn: Connection, ended: Sequence[Ended], now: datetime) -> None:

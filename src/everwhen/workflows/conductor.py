@@ -3,7 +3,7 @@
     due           ──> claimed as a worker claims, and started: see starting.py
     cancelled     ──> halted, whoever asked for it and however: the wish is found on the run's lease
     deadline over ──> halted
-    halted        ──> what still waits is ended, what runs is asked to stop, again and again until all has ended
+    halted        ──> what still waits is ended, what runs is stopped, again and again until all has: see stopping.py
     all ended     ──> ended, with what follows from it
     a key is free ──> the node that has waited longest for it is released
 
@@ -22,6 +22,7 @@ from typing import Final
 import psycopg
 import structlog
 
+from everwhen import failpoints
 from everwhen.core.dag import Halt
 from everwhen.core.lifecycle import AttemptOutcome, EventKind, RunState, Transition
 from everwhen.core.reasons import Reason
@@ -31,7 +32,7 @@ from everwhen.dispatch.reports import Closing
 from everwhen.dispatch.service import Claim, claim_on, close
 from everwhen.postgres.pool import Database
 from everwhen.roles import Tick
-from everwhen.runs.ends import Ended, OnEnded, nobody_follows
+from everwhen.runs.ends import OnEnded, nobody_follows
 from everwhen.workflows import store
 from everwhen.workflows.ledger import Ledger
 from everwhen.workflows.life import HALT_REASONS, OnReady, halt_nodes, proceed, settle
@@ -39,6 +40,7 @@ from everwhen.workflows.model import KeyedNode, RunKey
 from everwhen.workflows.outcomes import result_of
 from everwhen.workflows.releasing import release_keyed
 from everwhen.workflows.starting import start_runs
+from everwhen.workflows.stopping import stop_nodes
 from everwhen.workflows.versions import load_version
 
 WORKER: Final = "everwhen"
@@ -46,7 +48,6 @@ WORKER: Final = "everwhen"
 
 LEASE_SECONDS: Final = 10 * 365 * 86_400.0
 STOP_AGAIN: Final = timedelta(seconds=1)
-MOST_STOPPED: Final = 1_000
 
 BAD_ROW: Final = (psycopg.DataError, psycopg.IntegrityError)
 PUT_OFF: Final = timedelta(minutes=10)
@@ -100,6 +101,8 @@ class Conductor:
             refused = await start_runs(conn, leases, now=now, on_ready=self.on_ready)
             closings = [_refusal(lease, reason) for lease, reason in refused]
             await close(conn, closings, now=now, on_ended=self.on_ended)
+            failpoints.hit("start_workflow.before_commit")
+        failpoints.hit("start_workflow.after_commit")
         return len(leases)
 
     async def _wanted(self, now: datetime) -> list[RunKey]:
@@ -133,8 +136,11 @@ class Conductor:
                 is_stopping = False
             else:
                 is_stopping = await self._halt(ledger)
+            failpoints.hit("conduct.before_commit")
+        failpoints.hit("conduct.after_commit")
         if is_stopping:
-            await self._stop(ledger)
+            async with self.database.system() as conn:
+                await stop_nodes(conn, ledger, on_ended=self.on_ended)
         return True
 
     async def _halt(self, ledger: Ledger) -> bool:
@@ -154,25 +160,6 @@ class Conductor:
             return Halt.CANCEL
         deadline = ledger.run.deadline_at
         return Halt.DEADLINE if deadline is not None and deadline <= ledger.now else None
-
-    async def _stop(self, ledger: Ledger) -> None:
-        """End what waits and ask what runs to stop, holding no workflow's run meanwhile: see life.py."""
-        tenant_id, graph = ledger.run.tenant_id, ledger.workflow.graph
-        assert ledger.standing.halt is not None
-        reason = HALT_REASONS[ledger.standing.halt]
-        async with self.database.system() as conn:
-            live = await store.list_live_nodes(conn, **ledger.key, limit=MOST_STOPPED)
-            run_ids = sorted(each.node_run_id for each in live if not graph.nodes[each.node].is_finally)
-            stopped = await store.stop_waiting(
-                conn, tenant_id=tenant_id, run_ids=run_ids, reason=reason, now=ledger.now
-            )
-            await store.stop_running(conn, tenant_id=tenant_id, run_ids=run_ids, reason=reason, now=ledger.now)
-            if stopped:
-                ends = [
-                    Ended(tenant_id=tenant_id, run_id=run_id, state=RunState.CANCELLED, reason=reason)
-                    for run_id in stopped
-                ]
-                await self.on_ended(conn, ends, ledger.now)
 
     async def _end(self, ledger: Ledger, state: RunState) -> None:
         run = ledger.run
@@ -215,6 +202,7 @@ class Conductor:
                 await store.free_keys(conn, tenant_ids=[run.tenant_id], node_run_ids=[node_run_id])
             await proceed(ledger, ended)
             await settle(ledger, on_ready=self.on_ready)
+        failpoints.hit("release_node.after_commit")
         return 1
 
 

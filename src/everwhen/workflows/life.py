@@ -34,6 +34,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+from everwhen import failpoints
 from everwhen.core.dag import (
     Advance,
     Cause,
@@ -147,6 +148,8 @@ async def settle(ledger: Ledger, *, on_ready: OnReady) -> None:
         ledger.look_at, ledger.wakes_conductor = ledger.now, True
     queues = await write_releases(ledger)
     await ledger.write()
+    if queues:
+        failpoints.hit("release_node.before_commit")
     if ledger.wakes_conductor:
         queues.add(WORKFLOW_QUEUE)
     for queue in sorted(queues):

@@ -13,9 +13,6 @@ from everwhen.core.dag_values import NodeState
 NO_INSTANCE: Final = -1
 """The instance of a node's own row; those of a fan-out count from 0."""
 
-SOURCE_NODE: Final = "workflow"
-"""The source of a run that a node was released as."""
-
 SOURCE_RERUN: Final = "rerun"
 """The source of a workflow's run that is a later generation."""
 
@@ -231,6 +228,16 @@ class LiveNode:
 
     node: str
     node_run_id: UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldNode:
+    """The lease of a node's run, locked."""
+
+    run_id: UUID
+    lease_token: int
+    failures: int
+    claimed_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

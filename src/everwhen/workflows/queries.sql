@@ -188,7 +188,9 @@ where n.ctid = p.place;
 -- would have the same id, and break the transaction on the primary key.
 with released as (
   select i.*, t.task_queue, t.task_priority,
-         %(now)s::timestamptz + make_interval(secs => least(coalesce(i.start_deadline, t.start_deadline_seconds), t.total_deadline_seconds)) as expires_at
+         %(now)s::timestamptz + make_interval(secs => least(
+           coalesce(i.start_deadline, t.start_deadline_seconds),
+           coalesce((i.policy::jsonb ->> 'total_deadline_seconds')::float8, t.total_deadline_seconds))) as expires_at
   from unnest(%(run_ids)s::uuid[], %(tasks)s::text[], %(inputs)s::text[], %(queues)s::text[], %(priorities)s::int[],
               %(start_deadlines)s::float8[], %(policies)s::text[], %(details)s::text[])
          as i (run_id, task, input, queue, priority, start_deadline, policy, detail)
@@ -371,6 +373,39 @@ with held as materialized (
 )
 insert into everwhen.events (tenant_id, run_id, at, kind, attempt, reason)
 select tenant_id, run_id, %(now)s, 'cancel_requested', attempt, %(reason)s from asked;
+
+-- name: is_replaced
+-- Whether a later run takes the place of this one, or of the one that it is inside of, by a policy that waits for nobody.
+with recursive around as (
+  select %(tenant_id)s::uuid as tenant_id, %(run_id)s::uuid as run_id, 0 as height
+  union all
+  select r.tenant_id, r.origin_run_id, a.height + 1
+  from around a
+  cross join lateral (
+    select r.tenant_id, r.origin_run_id from everwhen.runs r
+    where r.tenant_id = a.tenant_id and r.run_id = a.run_id and r.source = 'workflow'
+    offset 0) r
+  where a.height < 10
+)
+select exists (
+  select from around o
+  cross join lateral (
+    select a.schedule_uid from everwhen.admitted a
+    where a.tenant_id = o.tenant_id and a.run_id = o.run_id and a.stop_asked_at is not null
+    offset 0) a
+  join everwhen.gates g on g.tenant_id = o.tenant_id and g.schedule_uid = a.schedule_uid
+  where g.policy = 'terminate_other') as is_replaced;
+
+-- name: lock_held_nodes
+-- The leases of those of these runs that workers hold. Never waits: one that is locked is being reported on, or beats.
+select l.run_id, l.lease_token, l.failures, l.claimed_at
+from unnest(%(run_ids)s::uuid[]) as i (run_id)
+cross join lateral (
+  select l.run_id, l.lease_token, l.failures, l.claimed_at
+  from everwhen.leases l
+  where l.tenant_id = %(tenant_id)s and l.run_id = i.run_id and l.queue <> 'everwhen:workflows'
+  for no key update skip locked) l
+order by l.run_id;
 
 -- name: find_keyed
 -- Nodes that wait for a concurrency key which nobody has, the one that waits longest first.

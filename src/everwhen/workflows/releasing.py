@@ -31,6 +31,8 @@ from everwhen.workflows.versions import Reads
 MOST_RESULT_BYTES: Final = 4_194_304
 """How large the results of a fan-out may be together, where a node refers to them."""
 
+_LIMITS: Final = ("timeout_seconds", "total_deadline_seconds", "heartbeat_timeout_seconds")
+
 _REASONS: Final = {
     "workflow.condition": Reason.WORKFLOW_CONDITION,
     "workflow.no_items": Reason.WORKFLOW_NO_ITEMS,
@@ -193,7 +195,7 @@ def _release(ledger: Ledger, node: Node, row: NodeRow, opened: Opened) -> None:
 
 def _policy(node: Node) -> str | None:
     own: dict[str, Any] = {"retry": None if node.retry is None else dict(node.retry)}
-    own["timeout_seconds"] = node.timeout_seconds
+    own |= {name: getattr(node, name) for name in _LIMITS}
     given = {name: value for name, value in own.items() if value is not None}
     return json.dumps(given) if given else None
 

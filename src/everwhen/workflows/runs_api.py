@@ -73,7 +73,6 @@ async def cancel_workflow_run(*, run: RunRef, access: Operator, body: CancelIn |
         tenant_id=access.tenant_id,
         ref=run,
         change=Change(by=access.principal.subject, reason=body and body.reason),
-        on_ready=access.plane.on_ready,
         on_ended=access.plane.on_ended,
     )
     return _out(view)

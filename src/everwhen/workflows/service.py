@@ -105,7 +105,6 @@ async def cancel_workflow_run(
     tenant_id: UUID,
     ref: str,
     change: Change,
-    on_ready: OnReady | None = None,
     on_ended: OnEnded = nobody_follows,
 ) -> WorkflowRunView:
     """End a run that waits; of one that runs, have the conductor stop what runs and what waits.
@@ -115,9 +114,6 @@ async def cancel_workflow_run(
     run = await _run(db, tenant_id, ref)
     run_ref = str(run.row.run_id)
     await runs.cancel_run(db, tenant_id=tenant_id, ref=run_ref, by=change.by, reason=change.reason, on_ended=on_ended)
-    if on_ready is not None:
-        async with db.tenant(tenant_id) as conn:
-            await on_ready(conn, tenant_id, WORKFLOW_QUEUE)
     return await get_workflow_run(db, tenant_id=tenant_id, ref=run_ref)
 
 

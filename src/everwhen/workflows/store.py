@@ -11,6 +11,7 @@ from everwhen.postgres.fetch import execute_count, fetch_all, fetch_one, fetch_o
 from everwhen.postgres.sql import load
 from everwhen.workflows.model import (
     FanOutCount,
+    HeldNode,
     InstanceResult,
     KeyedNode,
     LiveNode,
@@ -409,6 +410,17 @@ async def stop_running(conn: Conn, *, tenant_id: UUID, run_ids: Sequence[UUID], 
     """Ask the holders of these runs to stop; return how many were asked."""
     params = {"tenant_id": tenant_id, "run_ids": list(run_ids), "reason": reason, "now": now}
     return await execute_count(conn, _SQL["stop_running"], params)
+
+
+async def is_replaced(conn: Conn, *, tenant_id: UUID, run_id: UUID) -> bool:
+    """Return whether a later run takes the place of this one by a policy that waits for nobody."""
+    return await fetch_one(conn, _SQL["is_replaced"], {"tenant_id": tenant_id, "run_id": run_id}, bool)
+
+
+async def lock_held_nodes(conn: Conn, *, tenant_id: UUID, run_ids: Sequence[UUID]) -> list[HeldNode]:
+    """Lock the leases that workers have of these runs, as far as nobody else has them locked."""
+    params = {"tenant_id": tenant_id, "run_ids": list(run_ids)}
+    return await fetch_all(conn, _SQL["lock_held_nodes"], params, HeldNode)
 
 
 async def find_keyed(conn: Conn, *, limit: int) -> list[KeyedNode]:
