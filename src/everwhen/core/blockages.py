@@ -10,6 +10,7 @@ once, and each is told, since who removes the first one wants to know of the sec
     worker.slots_full            nobody asks, but workers hold leases: they are busy; since the last one asked
     worker.no_capability_match   somebody asks, but nobody who knows the task; one for each such task
     priority.behind              somebody asks and takes, and there is more due than is taken at once
+    workflow.no_conductor        of workflows' runs, which no worker asks for: nobody has taken one lately
 
 How exact a beginning is: a limit's is the claim that filled the line, a worker's is when it was seen last (written
 every few seconds), the others' is when it was noticed. An end is when it was noticed to be over, but never later than
@@ -47,6 +48,7 @@ class LineFacts:
     is_held: bool = False
     last_seen_at: datetime | None = None
     unknown_tasks: Sequence[str] = ()  # tasks of the line that nobody who asks knows
+    is_of_workflows: bool = False  # its runs are the conductor's to take, whom nobody sees asking
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +70,8 @@ def diagnose(line: LineFacts, *, now: datetime) -> list[Blockage]:
     """Return everything that blocks the line, in no order of importance; nothing for a line that does not stand."""
     if line.oldest_due_at > now - STANDING:
         return []
-    return [*_limit(line, now=now), *_workers(line, now=now)]
+    takers = _conductor if line.is_of_workflows else _workers
+    return [*_limit(line, now=now), *takers(line, now=now)]
 
 
 def _limit(line: LineFacts, *, now: datetime) -> Iterable[Blockage]:
@@ -93,6 +96,14 @@ def _workers(line: LineFacts, *, now: datetime) -> Iterable[Blockage]:
     for task in line.unknown_tasks if line.last_seen_at == seen else ():
         yield Blockage(task=task, reason=Reason.WORKER_NO_CAPABILITY_MATCH, since=now, facts={"task": task})
     if line.due > 1:
+        yield Blockage(task=EVERY_TASK, reason=Reason.PRIORITY_BEHIND, since=now, facts={"due": line.due})
+
+
+def _conductor(line: LineFacts, *, now: datetime) -> Iterable[Blockage]:
+    """Tell a conductor that is behind from one that is not there by when it took a run of the line last."""
+    if line.filled_at is None or line.filled_at < now - LIVE:
+        yield Blockage(task=EVERY_TASK, reason=Reason.WORKFLOW_NO_CONDUCTOR, since=line.oldest_due_at)
+    elif line.due > 1:
         yield Blockage(task=EVERY_TASK, reason=Reason.PRIORITY_BEHIND, since=now, facts={"due": line.due})
 
 

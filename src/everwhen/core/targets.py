@@ -12,6 +12,9 @@ RESERVED: Final = "everwhen:"
 WORKFLOW_QUEUE: Final = "everwhen:workflows"
 """Where workflows' runs wait for the conductor."""
 
+SOURCE_NODE: Final = "workflow"
+"""The source of a run that a workflow's node was released as."""
+
 _WORKFLOW: Final = "workflow:"
 
 

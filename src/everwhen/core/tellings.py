@@ -51,6 +51,7 @@ PHRASES: Final[Mapping[str, str]] = {
     Reason.WORKER_NONE_REGISTERED: "without any worker",
     Reason.WORKER_NO_CAPABILITY_MATCH: "without a worker that knows the task",
     Reason.WORKER_SLOTS_FULL: "with every worker busy",
+    Reason.WORKFLOW_NO_CONDUCTOR: "without a conductor",
 }
 
 _DURATIONS: Final = frozenset({"seconds"})

@@ -40,6 +40,15 @@ class Letter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeOfRun:
+    """A run that is a node of a workflow's run."""
+
+    run_id: UUID
+    workflow_run_id: UUID
+    node: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RedriveRequest:
     """How to redrive one run. `input` counts only when `has_input`; `again`: although it was redriven before."""
 

@@ -1,7 +1,8 @@
 -- name: mark_redriven
 -- Take dead letters for a redrive, each at most once: what is not returned is no dead run, or was taken before. A letter
 -- that somebody dismissed is taken only where it is named (`dismissed`), one that was redriven only where that is asked
--- for (`again`). Of two redrives at once the second waits here, and then takes nothing. In the order of the key.
+-- for (`again`). Of two redrives at once the second waits here, and then takes nothing. A workflow's node is never taken:
+-- its workflow would not hear of the new run. In the order of the key.
 with dead as (
   select a.run_id, a.made_run_id
   from unnest(%(run_ids)s::uuid[], %(made_run_ids)s::uuid[]) as a (run_id, made_run_id)
@@ -9,6 +10,10 @@ with dead as (
     select from everwhen.run_ends e
     where e.tenant_id = %(tenant_id)s and e.run_id = a.run_id and e.state = 'dead'
     offset 0) e
+  cross join lateral (
+    select from everwhen.runs r
+    where r.tenant_id = %(tenant_id)s and r.run_id = a.run_id and r.source <> 'workflow'
+    offset 0) r
   order by a.run_id
 )
 insert into everwhen.dead_letters as d
@@ -19,6 +24,12 @@ set state = 'redriven', redrives = d.redrives + 1, redriven_as = excluded.redriv
     changed_by = excluded.changed_by, reason = excluded.reason, changed_at = excluded.changed_at
 where %(again)s or d.state = 'open' or (d.state = 'dismissed' and %(dismissed)s)
 returning d.run_id;
+
+-- name: find_nodes
+-- Those of these runs that are nodes of workflows' runs.
+select n.node_run_id as run_id, n.run_id as workflow_run_id, n.node
+from everwhen.workflow_nodes n
+where n.tenant_id = %(tenant_id)s and n.node_run_id = any(%(run_ids)s::uuid[]);
 
 -- name: get_letter
 select run_id, state, redrives, redriven_as, changed_by, reason, changed_at

@@ -4,6 +4,9 @@ An end is never changed; what people do about it is a row beside it, its *letter
 redrive makes a new run with the old one's task and input, linked both ways. The letter is taken in the transaction that
 makes the run, by a statement whose row count says who was first: of two redrives at once one makes a run and the other
 is refused. A crash before the commit leaves neither; after it, both are there.
+
+A node of a workflow's run is not redriven: what waits for it would not hear of the new run. Its workflow's run is run
+again from the node instead.
 """
 
 import json
@@ -13,9 +16,11 @@ from uuid import UUID
 
 from everwhen.core.ids import derived_run_id
 from everwhen.core.lifecycle import RunState
+from everwhen.core.reasons import Reason
+from everwhen.core.targets import SOURCE_NODE
 from everwhen.dead_letters import store
 from everwhen.dead_letters.model import Group, RedriveRequest
-from everwhen.errors import Conflict
+from everwhen.errors import Conflict, FieldError
 from everwhen.payloads.references import share_payloads
 from everwhen.postgres.pool import Connection, Database
 from everwhen.runs import service as runs
@@ -56,10 +61,13 @@ async def redrive_run(
 ) -> RunView:
     """Make a new run from a dead one, and return it.
 
-    Raises NotFound; Conflict when the run is not dead, or was redriven already and is not to be redriven again.
+    Raises NotFound; Conflict when the run is not dead, was redriven already and is not to be redriven again, or is a
+    workflow's node.
     """
     async with db.tenant(tenant_id) as conn:
         dead = (await _dead(conn, tenant_id, ref)).row
+        if dead.source == SOURCE_NODE:
+            raise await _rerun_instead(conn, tenant_id, dead.run_id)
         letter = await store.get_letter(conn, tenant_id=tenant_id, run_id=dead.run_id)
         made = derived_run_id(tenant_id, dead.run_id, by=f"redrive:{letter.redrives + 1 if letter else 1}", at=conn.now)
         pairs = [(dead.run_id, made)]
@@ -89,6 +97,8 @@ async def take(
 ) -> set[UUID]:
     """Take dead letters, given as (dead run, new run), in the caller's transaction; return those that were free.
 
+    Workflows' nodes never are.
+
     `named`: somebody asked for these very runs, so that one that was dismissed is taken as well.
     """
     taken = await store.mark_redriven(
@@ -103,6 +113,11 @@ async def take(
         now=conn.now,
     )
     return set(taken)
+
+
+async def nodes_among(conn: Connection, *, tenant_id: UUID, run_ids: Sequence[UUID]) -> set[UUID]:
+    """Return those of these runs that are nodes of workflows' runs."""
+    return {each.run_id for each in await store.find_nodes(conn, tenant_id=tenant_id, run_ids=run_ids)}
 
 
 async def dismiss_run(db: Database, *, tenant_id: UUID, ref: str, by: str, reason: str) -> RunView:
@@ -158,3 +173,13 @@ async def _dead(conn: Connection, tenant_id: UUID, ref: str) -> RunView:
     if view.state is not RunState.DEAD:
         raise Conflict(f"The run is {view.state}; only a dead run is a dead letter.", code="run.not_dead")
     return view
+
+
+async def _rerun_instead(conn: Connection, tenant_id: UUID, run_id: UUID) -> Conflict:
+    [node] = await store.find_nodes(conn, tenant_id=tenant_id, run_ids=[run_id])
+    detail = (
+        f"The run is the node {node.node} of a workflow's run, which would not hear of a new one. Run that again from"
+        f" the node: everwhen workflow rerun {node.workflow_run_id} --from {node.node}"
+    )
+    code = Reason.WORKFLOW_RERUN_INSTEAD
+    return Conflict(detail, code=code, errors=(FieldError(code=code, pointer="path:run", detail=detail),))

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
-from everwhen.dead_letters.model import Group, Letter
+from everwhen.dead_letters.model import Group, Letter, NodeOfRun
 from everwhen.postgres.fetch import fetch_all, fetch_optional
 from everwhen.postgres.sql import load
 
@@ -40,6 +40,11 @@ async def mark_redriven(
         "now": now,
     }
     return await fetch_all(conn, _SQL["mark_redriven"], params, UUID)
+
+
+async def find_nodes(conn: Conn, *, tenant_id: UUID, run_ids: Sequence[UUID]) -> list[NodeOfRun]:
+    """Return those of these runs that are nodes of workflows' runs."""
+    return await fetch_all(conn, _SQL["find_nodes"], {"tenant_id": tenant_id, "run_ids": list(run_ids)}, NodeOfRun)
 
 
 async def get_letter(conn: Conn, *, tenant_id: UUID, run_id: UUID) -> Letter | None:

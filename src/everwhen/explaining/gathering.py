@@ -10,6 +10,7 @@ from uuid import UUID
 from everwhen.core.explaining import PLANNER_GRACE, Facts, RunFacts, Told, Tried
 from everwhen.core.lifecycle import RunState
 from everwhen.core.reasons import Reason
+from everwhen.core.targets import SOURCE_NODE
 from everwhen.core.timeline import Blocked
 from everwhen.explaining import store
 from everwhen.explaining.model import PauseChange, RevisionRow, TaskPolicy
@@ -230,3 +231,11 @@ def _told(event: RunEvent) -> Told:
 def _error(text: str | None) -> str | None:
     error = read_detail(text)
     return f"{error.get('type', 'Error')}: {error.get('message', '')}".removesuffix(": ") if error else None
+
+
+def node_of(facts: Facts) -> tuple[str, str] | None:
+    """Return (workflow's run, node) of a run that is a workflow's node, as it was told when it was released."""
+    if facts.run.source != SOURCE_NODE or not facts.events:
+        return None
+    told = facts.events[0].detail
+    return str(told.get("workflow_run")), str(told.get("node"))

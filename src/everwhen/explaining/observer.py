@@ -28,6 +28,7 @@ from typing import Final
 from uuid import UUID
 
 from everwhen.core.blockages import LIVE, MEMORY, STANDING, Blockage, LineFacts, changes, diagnose
+from everwhen.core.targets import WORKFLOW_QUEUE
 from everwhen.explaining import store
 from everwhen.explaining.model import LaneKey, LineState, StandingLine
 from everwhen.postgres.pool import Connection, Database
@@ -175,6 +176,7 @@ def _facts(line: StandingLine) -> LineFacts:
         is_held=line.is_held,
         last_seen_at=line.last_seen_at,
         unknown_tasks=line.unknown_tasks,
+        is_of_workflows=line.queue == WORKFLOW_QUEUE,
     )
 
 

@@ -13,7 +13,10 @@ MOST_REMEDIES: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Whose remedy it is: the tenant's path, and the names and the instant that a command needs."""
+    """Whose remedy it is: the tenant's path, and the names and the instant that a command needs.
+
+    `node` is (workflow's run, node) of a run that is a workflow's node.
+    """
 
     tenant: str
     at: datetime
@@ -21,6 +24,7 @@ class Place:
     schedule: str | None
     task: str | None
     queue: str | None = None
+    node: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +85,9 @@ def _attempts(place: Place) -> tuple[str, str] | None:
 def _redrive(place: Place) -> tuple[str, str] | None:
     if place.run is None:
         return None
+    if place.node is not None:
+        run, node = place.node
+        return f"everwhen workflow rerun {run} --from {node}", _path(place, "workflow-runs", run) + "/rerun"
     return f"everwhen dead redrive {place.run}", _path(place, "runs", place.run) + "/redrive"
 
 

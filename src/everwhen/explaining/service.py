@@ -151,6 +151,7 @@ async def _explain_run(read: _Read, view: RunView, facts: Facts, *, tenant: str)
         schedule=row.schedule,
         task=row.task,
         queue=row.queue,
+        node=gathering.node_of(facts),
     )
     return Explanation(
         ref=ref_of(row) or str(row.run_id),

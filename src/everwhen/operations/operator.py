@@ -169,7 +169,13 @@ class Operator:
             priority=request.priority,
             on_ready=self.on_ready,
         )
-        return _results(items, [run_id for _, run_id in pairs], made, Reason.OPERATION_TAKEN)
+        results = _results(items, [run_id for _, run_id in pairs], made, Reason.OPERATION_TAKEN)
+        left = [dead for dead, _ in pairs if dead not in taken]
+        nodes = await dead_letters.nodes_among(conn, tenant_id=row.tenant_id, run_ids=left) if left else set[UUID]()
+        return [
+            result._replace(reason=Reason.WORKFLOW_RERUN_INSTEAD) if item.run_id in nodes else result
+            for item, result in zip(items, results, strict=True)
+        ]
 
     async def _backfill(
         self, conn: Connection, row: OperationRow, request: Request, items: Sequence[Item]
