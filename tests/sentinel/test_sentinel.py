@@ -24,6 +24,7 @@ from everwhen.sentinel.sentinel import Sentinel
 from tests.dispatch.scene import LINE, make_line
 from tests.factories import TESTER, make_schedule, make_tenant
 from tests.operations.scene import begin, make_dead, redrive
+from tests.workflows.scene import make_scene as make_workflow_scene
 
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
 EVERY_SECOND = {"kind": "every", "every": "PT1S"}
@@ -213,6 +214,69 @@ async def test_an_operation_that_does_not_go_on_is_found_by_its_id(database, lin
     await sentinel.tick(await line.now() + HOUR)
 
     assert ("operation.standing_still", str(operation.id)) in await kinds(database)
+
+
+async def workflows_found(database):
+    found = (await findings(database)).items()
+    return {name: json.loads(each.detail)["wait_for"] for (kind, name), each in found if kind.startswith("workflow.")}
+
+
+async def test_a_workflow_that_nobody_starts_or_looks_at_is_found_until_a_conductor_is_there(database, sentinel):
+    scene = await make_workflow_scene(database)
+    await scene.define({"id": "a"})
+    await scene.run()
+    now = await scene.now()
+    await sentinel.tick(now + 59 * SECOND)
+    assert await kinds(database) == set()
+
+    await sentinel.tick(now + 2 * MINUTE)
+    assert set(await findings(database)) == {("workflow.standing_still", "etl")}  # and no line without a worker
+    assert await workflows_found(database) == {"etl": ["start"]}
+
+    await scene.conduct()
+    await scene.report((await scene.claim())["a"])
+    await sentinel.tick(await scene.now() + 2 * MINUTE)  # it has ended, and nobody says so
+    assert await workflows_found(database) == {"etl": ["look"]}
+
+    await scene.conduct()
+    await sentinel.tick(await scene.now() + 2 * MINUTE)
+    assert await workflows_found(database) == {}
+
+
+async def test_a_cancel_that_nobody_carries_out_and_a_key_that_nobody_gives_are_found(database, sentinel):
+    scene = await make_workflow_scene(database)
+    await scene.define({"id": "a", "concurrency_key": "k"})
+    first, second = await scene.run(), await scene.run()
+    await scene.conduct()
+    await sentinel.tick(await scene.now() + 2 * MINUTE)
+    assert await workflows_found(database) == {}  # one has the key, the other waits for it
+
+    await scene.report((await scene.claim())["a"])
+    waiting = second if (await scene.states(first))["a"] == "succeeded" else first
+    await sentinel.tick(await scene.now() + 2 * MINUTE)
+    assert await workflows_found(database) == {"etl": ["key", "look"]}
+
+    await scene.cancel(waiting)
+    await sentinel.tick(await scene.now() + 2 * MINUTE)
+    assert await workflows_found(database) == {"etl": ["halt", "key", "look"]}
+
+    await scene.conduct()
+    await sentinel.tick(await scene.now() + 2 * MINUTE)
+    assert await workflows_found(database) == {}
+
+
+async def test_a_run_that_nothing_moves_on_any_more_is_found(database, sentinel):
+    scene = await make_workflow_scene(database)
+    await scene.define({"id": "a"}, {"id": "b", "needs": ["a"]})
+    await scene.run()
+    await scene.conduct()
+    await scene.report((await scene.claim())["a"])
+    await sentinel.tick(await scene.now() + 2 * MINUTE)
+    assert await workflows_found(database) == {}
+
+    await scene.rows("update everwhen.workflow_runs set live = 0 returning 1")  # b is released; as if it were not
+    await sentinel.tick(await scene.now() + 2 * MINUTE)
+    assert await workflows_found(database) == {"etl": ["nothing"]}
 
 
 # Once -----------------------------------------------------------------------------------------------------------------

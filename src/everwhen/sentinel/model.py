@@ -15,6 +15,7 @@ class FindingKind(StrEnum):
     GATE_STANDING_STILL = "gate.standing_still"
     CATCH_UP_STANDING_STILL = "catch_up.standing_still"
     OPERATION_STANDING_STILL = "operation.standing_still"
+    WORKFLOW_STANDING_STILL = "workflow.standing_still"
     LINE_WAITING = "line.waiting"
     LINE_UNATTENDED = "line.unattended"
     LEASES_UNREAPED = "leases.unreaped"
@@ -33,6 +34,10 @@ MEANINGS: Final = {
         "Is a scheduler running? Else read its last error.",
     ),
     FindingKind.OPERATION_STANDING_STILL: ("An operation does not go on.", "Is an operator running?"),
+    FindingKind.WORKFLOW_STANDING_STILL: (
+        "Runs of a workflow wait to be moved on, and nobody does.",
+        "Is a conductor running? Else read its log.",
+    ),
     FindingKind.LINE_WAITING: (
         "Due runs of a queue wait for longer than they should.",
         "Add workers, or raise limits.",

@@ -30,7 +30,8 @@ limit %(limit)s;
 -- name: lines_that_wait
 -- Lines whose oldest due run waits for longer than the objective: one probe of the line's key for each priority. Whether
 -- anybody asks for its runs is what the observer wrote down last; where nobody has, a line without leases has no worker.
--- A line that somebody has paused waits because it was told to.
+-- A line that somebody has paused waits because it was told to. That of workflows is the conductor's, who is looked after
+-- below, unless its limit holds it.
 select l.tenant_id, l.queue as subject, d.since,
        jsonb_strip_nulls(jsonb_build_object('oldest_due_at', d.since, 'in_flight', o.in_flight,
                                             'max_in_flight', l.max_in_flight, 'reasons', b.reasons))::text as detail,
@@ -51,6 +52,7 @@ cross join lateral (
   where b.tenant_id = l.tenant_id and b.queue = l.queue and b.until is null) b
 where d.since is not null
   and not exists (select from everwhen.pauses p where p.tenant_id = l.tenant_id and p.queue in ('', l.queue))
+  and (l.queue <> 'everwhen:workflows' or o.in_flight >= l.max_in_flight)
 order by d.since
 limit %(limit)s;
 
@@ -109,6 +111,79 @@ select o.tenant_id, o.id::text as subject, o.next_at as since,
 from everwhen.operations o
 where o.next_at < %(before)s
 order by o.next_at
+limit %(limit)s;
+
+-- name: workflows_standing_still
+-- Workflows whose runs the conductor has to move on and does not: start them, look at them, halt them because somebody
+-- asked for it, or give a key that is free to the node that waits for it. The last part is for runs that nothing moves on
+-- any more: no node is under way, none waits for a key or for room, and nobody is to look at it.
+with due as (
+  select w.tenant_id, w.task, w.run_id, w.available_at as since, 'start' as waits_for
+  from everwhen.waiting w
+  where w.queue = 'everwhen:workflows' and w.available_at < %(before)s
+    and not exists (select from everwhen.pauses p where p.tenant_id = w.tenant_id and p.queue in ('', w.queue))
+    and not exists (
+      select from everwhen.lanes l
+      where l.tenant_id = w.tenant_id and l.queue = w.queue
+        and l.max_in_flight <= (
+          select count(*) from everwhen.leases o
+          where o.tenant_id = l.tenant_id and o.queue = l.queue and o.lease_token > 0))
+  order by w.available_at
+  limit %(limit)s
+), unlooked as (
+  select r.tenant_id, 'workflow:' || r.workflow as task, r.run_id, r.look_at as since, 'look' as waits_for
+  from everwhen.workflow_runs r
+  where r.look_at < %(before)s
+  order by r.look_at
+  limit %(limit)s
+), keyless as (
+  select n.tenant_id, r.task, n.run_id, greatest(n.decided_at, f.freed_at) as since, 'key' as waits_for
+  from everwhen.workflow_nodes n
+  cross join lateral (
+    select 'workflow:' || r.workflow as task from everwhen.workflow_runs r
+    where r.tenant_id = n.tenant_id and r.run_id = n.run_id
+    offset 0) r
+  cross join lateral (
+    select max(f.ended_at) as freed_at
+    from everwhen.workflow_nodes f
+    where f.tenant_id = n.tenant_id and f.concurrency_key = n.concurrency_key and f.ended_at is not null) f
+  where n.is_held and n.concurrency_key is not null and greatest(n.decided_at, f.freed_at) < %(before)s
+    and not exists (
+      select from everwhen.workflow_keys k where k.tenant_id = n.tenant_id and k.key = n.concurrency_key)
+  order by n.decided_at
+  limit %(limit)s
+), stuck as (
+  select r.tenant_id, 'workflow:' || r.workflow as task, r.run_id,
+         coalesce(l.cancel_requested_at, d.since) as since,
+         case when l.cancel_requested_at is null then 'nothing' else 'halt' end as waits_for
+  from everwhen.lanes a
+  cross join lateral (
+    select l.run_id, l.cancel_requested_at
+    from everwhen.leases l
+    where l.tenant_id = a.tenant_id and l.queue = a.queue and l.lease_token > 0
+    limit 10000) l
+  cross join lateral (
+    select r.tenant_id, r.workflow, r.run_id, r.started_at, r.halt, r.live, r.look_at
+    from everwhen.workflow_runs r
+    where r.tenant_id = a.tenant_id and r.run_id = l.run_id and r.ended_at is null
+    offset 0) r
+  cross join lateral (
+    select greatest(max(n.ended_at), r.started_at) as since, coalesce(bool_or(n.is_held), false) as is_held
+    from everwhen.workflow_nodes n
+    where r.live = 0 and n.tenant_id = r.tenant_id and n.run_id = r.run_id) d
+  where a.queue = 'everwhen:workflows'
+    and (l.cancel_requested_at < %(before)s and (r.halt is null or r.halt = 'fail_fast')
+         or r.live = 0 and not d.is_held and d.since < %(before)s and (r.look_at is null or r.look_at > now()))
+  limit %(limit)s
+), still as (
+  select * from due union all select * from unlooked union all select * from keyless union all select * from stuck
+)
+select s.tenant_id, substr(s.task, 10) as subject, min(s.since) as since,
+       jsonb_build_object('runs', count(distinct s.run_id), 'oldest_run_id', min(s.run_id::text),
+                          'wait_for', array_agg(distinct s.waits_for order by s.waits_for))::text as detail
+from still s
+group by s.tenant_id, s.task
+order by since
 limit %(limit)s;
 
 -- name: record_facts

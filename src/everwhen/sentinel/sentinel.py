@@ -95,6 +95,10 @@ class Sentinel:
                 FindingKind.OPERATION_STANDING_STILL,
                 await store.operations_standing_still(conn, before=before, limit=limit),
             ),
+            (
+                FindingKind.WORKFLOW_STANDING_STILL,
+                await store.workflows_standing_still(conn, before=before, limit=limit),
+            ),
             (FindingKind.LEASES_UNREAPED, await store.leases_unreaped(conn, before=before, limit=limit)),
             (FindingKind.RUNS_UNEXPIRED, await store.runs_unexpired(conn, before=before, limit=limit)),
         ):

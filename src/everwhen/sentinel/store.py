@@ -72,6 +72,11 @@ async def operations_standing_still(conn: Conn, *, before: datetime, limit: int)
     return await fetch_all(conn, _SQL["operations_standing_still"], {"before": before, "limit": limit}, Fact)
 
 
+async def workflows_standing_still(conn: Conn, *, before: datetime, limit: int) -> list[Fact]:
+    """Return workflows with runs that nobody has moved on since before then, though it was time to."""
+    return await fetch_all(conn, _SQL["workflows_standing_still"], {"before": before, "limit": limit}, Fact)
+
+
 async def record_facts(
     conn: Conn,
     *,
