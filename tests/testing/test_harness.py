@@ -160,6 +160,60 @@ async def test_without_workers_runs_wait_and_the_sentinel_says_so(ew: EverwhenTe
     await ew.assert_ran("nightly", times=1)
 
 
+ETL = {
+    "name": "etl",
+    "nodes": [
+        {"id": "extract", "task": "extract"},
+        {"id": "load", "task": "load", "needs": ["extract"], "retry": {"base_seconds": 60, "jitter": "none"}},
+        {"id": "report", "task": "report", "needs": ["load"]},
+    ],
+}
+
+
+async def test_a_scheduled_workflow_runs_node_after_node(ew: EverwhenTest):
+    await ew.apply(tasks=[{"name": "extract"}, {"name": "load"}], workflows=[ETL])
+    ew.on("extract", Succeeds(takes=10 * MINUTE))
+    ew.on("load", [Fails(), Succeeds()])
+    await ew.apply(schedules=[{"name": "nightly", "workflow": "etl", "trigger": NIGHTLY, "timezone": "UTC"}])
+
+    await ew.advance_to("2027-03-27T02:40:30Z")
+    assert await ew.nodes("nightly@2027-03-27T02:30+00:00") == {
+        "extract": "succeeded",
+        "load": "retrying",
+        "report": "blocked",
+    }
+    await ew.advance_to("2027-03-28T00:00:00Z")
+
+    await ew.assert_ran("nightly", times=1, at="2027-03-27T02:30:00Z")
+    (run,) = await ew.runs("nightly")
+    assert run.finished_at == datetime(2027, 3, 27, 2, 41, tzinfo=UTC)
+
+
+async def test_the_deadline_of_a_workflow_is_an_instant_at_which_something_happens(ew: EverwhenTest):
+    await ew.apply(tasks=[{"name": "extract"}], workflows=[{**ETL, "nodes": ETL["nodes"][:1], "deadline_seconds": 300}])
+    ew.on("extract", Succeeds(takes=HOUR))
+    await ew.apply(schedules=[{"name": "nightly", "workflow": "etl", "trigger": NIGHTLY, "timezone": "UTC"}])
+
+    await ew.advance_to("2027-03-27T04:00:00Z")
+
+    (run,) = await ew.runs("nightly")
+    assert (run.state, run.reason) == ("dead", "deadline.total")
+
+
+async def test_a_result_that_is_too_large_is_refused_as_by_a_server(ew: EverwhenTest):
+    await ew.apply(tasks=[{"name": "extract"}, {"name": "load"}], workflows=[ETL])
+    ew.on("extract", Succeeds(result="x" * 70_000))
+    await ew.apply(schedules=[{"name": "nightly", "workflow": "etl", "trigger": NIGHTLY, "timezone": "UTC"}])
+
+    await ew.advance_to("2027-03-28T00:00:00Z")
+
+    states = await ew.nodes("nightly@2027-03-27T02:30+00:00")
+    assert states == {"extract": "failed", "load": "upstream_failed", "report": "upstream_failed"}
+    (run,) = [run for run in await ew.runs() if run.task == "extract"]
+    (attempt,) = (await ew.call("GET", f"runs/{run.id}/attempts"))["items"]
+    assert "at most 65536 bytes" in attempt["error"]["message"]
+
+
 async def test_a_pause_is_skipped_and_has_its_reason(ew: EverwhenTest):
     await ew.apply(schedules=[schedule()])
     await ew.call("POST", "schedules/nightly/pause", {"reason": "holidays"})

@@ -200,9 +200,8 @@ def _check_name(name: str, pointer: str) -> None:
 def _check_report(report: Report, principal: Principal, index: int) -> None:
     if not _is_mine(report.tenant_id, principal):
         raise InvalidInput.at(f"/reports/{index}/tenant_id", "the token is not for this tenant")
-    if len(bytes(report.result)) > MOST_PAYLOAD_BYTES:
-        detail = f"a result has at most {MOST_PAYLOAD_BYTES} bytes; write what is larger elsewhere, and return where"
-        raise InvalidInput.at(f"/reports/{index}/result", detail)
+    if too_large := refusal_of(report):
+        raise InvalidInput.at(f"/reports/{index}/result", too_large)
     error = report.error
     if error and _length(error) > MOST_ERROR_CHARACTERS:
         raise InvalidInput.at(f"/reports/{index}/error", f"an error has at most {MOST_ERROR_CHARACTERS} characters")
@@ -211,6 +210,13 @@ def _check_report(report: Report, principal: Principal, index: int) -> None:
     after = report.retry_after_seconds
     if after is not None and not 0.0 <= after <= 604_800.0:
         raise InvalidInput.at(f"/reports/{index}/retry_after_seconds", "must lie between 0 and 604800")
+
+
+def refusal_of(report: Report) -> str | None:
+    """Return why a report's result is not taken: it is too large to be stored beside its run; None when it is not."""
+    if len(bytes(report.result)) <= MOST_PAYLOAD_BYTES:
+        return None
+    return f"a result has at most {MOST_PAYLOAD_BYTES} bytes; write what is larger elsewhere, and return where"
 
 
 def _length(error: RunError) -> int:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Final, Self, get_args
+from urllib.parse import quote
 from uuid import UUID
 
 import httpx2
@@ -23,6 +24,7 @@ import httpx2
 from everwhen import clock as real
 from everwhen.app import Services, make_app, make_role, open_services
 from everwhen.config import RoleName, Settings
+from everwhen.core.targets import RESERVED
 from everwhen.dispatch.model import Lease
 from everwhen.dispatch.service import Claim
 from everwhen.http.auth import mint_token
@@ -31,7 +33,7 @@ from everwhen.roles import Role
 from everwhen.tenants import service as tenants
 from everwhen.testing.clock import MovableClock, instant
 from everwhen.testing.records import RunRecord, SpanRecord, record_of
-from everwhen.testing.scripts import Script, ScriptedWorker
+from everwhen.testing.scripts import Script, ScriptedWorker, cancelled
 from everwhen.testing.server import TestingServer
 from everwhen.verify.model import Scope
 from everwhen.verify.service import check
@@ -51,6 +53,7 @@ DUE: Final = (
     ("waiting", "expires_at"),
     ("leases", "lease_until"),
     ("held", "look_at"),
+    ("workflow_runs", "look_at"),
     ("schedules", "paused_until"),
     ("pauses", "paused_until"),
     ("streaks", "pause_at"),
@@ -139,10 +142,16 @@ class EverwhenTest:
         *,
         calendars: Sequence[dict[str, Any]] = (),
         tasks: Sequence[dict[str, Any]] = (),
+        workflows: Sequence[dict[str, Any]] = (),
         schedules: Sequence[dict[str, Any]] = (),
     ) -> None:
-        """Make calendars, tasks and schedules, as bodies of the API; raise AssertionError with what it refuses."""
-        for path, bodies in (("calendars", calendars), ("tasks", tasks), ("schedules", schedules)):
+        """Make what there is, as bodies of the API; raise AssertionError with what it refuses.
+
+        A workflow is its definition, as `everwhen workflow apply` takes it and `Workflow.to_json` returns it.
+        """
+        wanted = [{"name": definition.get("name"), "definition": definition} for definition in workflows]
+        kinds = {"calendars": calendars, "tasks": tasks, "workflows": wanted, "schedules": schedules}
+        for path, bodies in kinds.items():
             for body in bodies:
                 await self.call("POST", path, body)
 
@@ -214,6 +223,7 @@ class EverwhenTest:
         over = [attempt for attempt in self._open if attempt.until <= self.now]
         self._open = [attempt for attempt in self._open if attempt.until > self.now]
         await self._report([attempt.report for attempt in over])
+        stopped = await self._stop_cancelled()
         claim = Claim(
             tenant_id=self._tenant_id,
             queues=tuple(await self._queues()),
@@ -225,7 +235,22 @@ class EverwhenTest:
         leases = (await self._services.dispatch.claim(claim)).leases
         for lease in leases:
             await self._carry_out(lease)
-        return len(over) + len(leases)
+        return len(over) + stopped + len(leases)
+
+    async def _stop_cancelled(self) -> int:
+        """Stop the attempts that are under way and whose run somebody cancels, as a worker does that is told so."""
+        if not self._open:
+            return 0
+        async with self._services.database.system() as conn:
+            found = await conn.execute(
+                "select run_id from everwhen.leases where tenant_id = %s and cancel_requested_at is not null",
+                (self._tenant_id,),
+            )
+            asked = {run_id for (run_id,) in await found.fetchall()}
+        stopped = [attempt for attempt in self._open if attempt.report.run_id in asked]
+        self._open = [attempt for attempt in self._open if attempt.report.run_id not in asked]
+        await self._report([cancelled(attempt.report) for attempt in stopped])
+        return len(stopped)
 
     async def _carry_out(self, lease: Lease) -> None:
         report, takes = await self._worker.carry_out(lease)
@@ -254,9 +279,10 @@ class EverwhenTest:
             await self._services.dispatch.complete(self._tenant_id, "everwhen-test", reports)
 
     async def _queues(self) -> list[str]:
+        """Return where the worker claims: at every queue but that of the conductor, which is one of the roles."""
         async with self._services.database.system() as conn:
             found = await conn.execute("select queue from everwhen.lanes where tenant_id = %s", (self._tenant_id,))
-            return [queue for (queue,) in await found.fetchall()]
+            return [queue for (queue,) in await found.fetchall() if not queue.startswith(RESERVED)]
 
     # What became of it -----------------------------------------------------------------------------------------------
 
@@ -269,6 +295,11 @@ class EverwhenTest:
             found += map(record_of, page["items"])
             path = page["next"]
         return found[::-1]
+
+    async def nodes(self, run: UUID | str) -> dict[str, str]:
+        """Return the state of each node of a workflow's run, by the run's id or its `schedule@instant`."""
+        found = await self.call("GET", f"workflow-runs/{quote(str(run), safe='')}")
+        return {node["id"]: node["state"] for node in found["nodes"]}
 
     async def spans(self, schedule: str) -> list[SpanRecord]:
         """Return the spans of a schedule: many neighbouring instants with one verdict."""

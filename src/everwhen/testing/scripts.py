@@ -9,8 +9,10 @@ from uuid import UUID
 
 import msgspec
 
+from everwhen.dispatch.api import refusal_of
 from everwhen.dispatch.model import Lease
 from everwhen.worker import Context, Worker
+from everwhen.worker.outcomes import refused
 from everwhen.worker.protocol import NOTHING, Outcome, Report, RunError
 from everwhen.worker.testing import run_task_async
 
@@ -114,7 +116,7 @@ async def _real(worker: Worker, lease: Lease) -> Report:
     }
     done = await run_task_async(worker, lease.task, json.loads(lease.input), context=Context.fake(**told))
     after = None if done.retry_after is None else done.retry_after.total_seconds()
-    return Report(
+    report = Report(
         tenant_id=lease.tenant_id,
         run_id=lease.run_id,
         lease_token=str(lease.lease_token),
@@ -124,6 +126,13 @@ async def _real(worker: Worker, lease: Lease) -> Report:
         retryable=done.retryable,
         retry_after_seconds=after,
     )
+    too_large = refusal_of(report)
+    return report if too_large is None else refused(report, too_large)
+
+
+def cancelled(report: Report) -> Report:
+    """Return what is reported of an attempt that was told to stop before it came to its end."""
+    return msgspec.structs.replace(report, outcome="cancelled", result=NOTHING, error=None)
 
 
 def _failure(lease: Lease, *, error: str, message: str, retryable: bool) -> Report:
@@ -132,13 +141,15 @@ def _failure(lease: Lease, *, error: str, message: str, retryable: bool) -> Repo
 
 
 def _report(lease: Lease, outcome: Outcome, *, result: Any) -> Report:
-    return Report(
+    report = Report(
         tenant_id=lease.tenant_id,
         run_id=lease.run_id,
         lease_token=str(lease.lease_token),
         outcome=outcome,
         result=NOTHING if result is None else msgspec.Raw(msgspec.json.encode(result)),
     )
+    too_large = refusal_of(report)
+    return report if too_large is None else refused(report, too_large)
 
 
 def _claimed(lease: Lease) -> Claimed:
