@@ -45,7 +45,9 @@ FULL = {
             },
             "input": {"file": {"$ref": "item.path"}, "number": {"$ref": "index"}},
             "concurrency_key": {"$text": ["customer-", {"$ref": "item.customer"}]},
-            "retry": {"max_attempts": 7, "jitter": "full"},
+            "retry": {"max_attempts": 7, "jitter": "full", "max_age_seconds": 3600, "non_retryable": ["KeyError"]},
+            "total_deadline_seconds": 7200,
+            "heartbeat_timeout_seconds": 30,
         },
         {
             "id": "report",
@@ -87,7 +89,14 @@ def test_everything_that_can_be_said_is_read():
     assert (found.name, found.success, found.fail_fast, found.max_parallel) == ("nightly-load", Success.LEAF, True, 50)
     assert (extract.queue, extract.rule, extract.is_branch) == ("etl", TriggerRule.NONE_FAILED, True)
     assert extract.retry == {"max_attempts": 3, "base_seconds": 1}
-    assert transform.retry == {"max_attempts": 7, "base_seconds": 1, "jitter": "full"}
+    assert transform.retry == {
+        "max_attempts": 7,
+        "base_seconds": 1,
+        "jitter": "full",
+        "max_age_seconds": 3600,
+        "non_retryable": ["KeyError"],
+    }
+    assert (transform.total_deadline_seconds, transform.heartbeat_timeout_seconds) == (7200, 30)
     assert transform.each is not None
     assert (transform.each.max_items, transform.each.empty) == (50, EmptyItems.SUCCEED)
     assert (report.workflow, report.task, report.queue, report.retry) == ("reporting", None, None, None)
@@ -167,6 +176,25 @@ B = {"id": "b", "needs": ["a"]}
         (definition({**A, "retry": {"times": 3}}), "workflow.unknown_field", "/nodes/0/retry/times"),
         (definition({**A, "retry": {"max_attempts": 0}}), "workflow.range", "/nodes/0/retry/max_attempts"),
         (definition({**A, "retry": {"jitter": "some"}}), "workflow.jitter", "/nodes/0/retry/jitter"),
+        (definition({**A, "retry": {"max_age_seconds": 0}}), "workflow.range", "/nodes/0/retry/max_age_seconds"),
+        (definition({**A, "retry": {"max_age_seconds": 1e9}}), "workflow.range", "/nodes/0/retry/max_age_seconds"),
+        (
+            definition({**A, "retry": {"non_retryable": "KeyError"}}),
+            "workflow.non_retryable",
+            "/nodes/0/retry/non_retryable",
+        ),
+        (
+            definition({**A, "retry": {"non_retryable": ["KeyError", "a b"]}}),
+            "workflow.non_retryable",
+            "/nodes/0/retry/non_retryable/1",
+        ),
+        (
+            definition({**A, "retry": {"non_retryable": [7]}}),
+            "workflow.non_retryable",
+            "/nodes/0/retry/non_retryable/0",
+        ),
+        (definition({**A, "total_deadline_seconds": 0}), "workflow.range", "/nodes/0/total_deadline_seconds"),
+        (definition({**A, "heartbeat_timeout_seconds": 0.5}), "workflow.range", "/nodes/0/heartbeat_timeout_seconds"),
         (
             definition({**A, "retry": {"base_seconds": 9, "cap_seconds": 3}}),
             "workflow.range",

@@ -12,8 +12,9 @@ from typing import Any, Final, cast
 
 from everwhen.core.dag_data import RESERVED
 from everwhen.core.dag_graph import make_workflow
-from everwhen.core.dag_reading import Reader, json_size
+from everwhen.core.dag_reading import MOST_SECONDS, Reader, json_size
 from everwhen.core.dag_references import reference_faults
+from everwhen.core.dag_retry import read_retry
 from everwhen.core.dag_values import (
     DEFAULT_ITEMS,
     MOST_DEFINITION_BYTES,
@@ -31,12 +32,20 @@ from everwhen.core.dag_values import (
     WorkflowError,
 )
 from everwhen.core.errors import quoted
-from everwhen.core.retry import MAX_ATTEMPTS_LIMIT, MAX_DELAY, Jitter
 
 NODE_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}", re.ASCII)
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", re.ASCII)
 
-_TASK_FIELDS: Final = ("queue", "priority", "retry", "timeout_seconds", "start_deadline_seconds", "concurrency_key")
+_TASK_FIELDS: Final = (
+    "queue",
+    "priority",
+    "retry",
+    "timeout_seconds",
+    "start_deadline_seconds",
+    "total_deadline_seconds",
+    "heartbeat_timeout_seconds",
+    "concurrency_key",
+)
 NODE_KEYS: Final = frozenset(
     {"id", "needs", "rule", "task", "workflow", "input", "condition", "each", "finally", "branch", *_TASK_FIELDS}
 )
@@ -44,7 +53,6 @@ TOP_KEYS: Final = frozenset(
     {"name", "description", "nodes", "defaults", "success", "fail_fast", "deadline_seconds", "max_parallel"}
 )
 EACH_KEYS: Final = frozenset({"items", "max_items", "max_parallel", "empty"})
-_RETRY_KEYS: Final = frozenset({"max_attempts", "base_seconds", "factor", "cap_seconds", "jitter"})
 
 
 def parse_workflow(data: object, *, limits: Limits | None = None) -> Workflow:
@@ -145,9 +153,13 @@ class _Reader(Reader):
         found: dict[str, Any] = {
             "queue": self.text(given, "queue", pointer, pattern=NAME),
             "priority": self.whole(given, "priority", pointer, least=0, most=9),
-            "retry": self.retry(given, pointer),
+            "retry": read_retry(self, given, pointer),
             "timeout_seconds": self.seconds(given, "timeout_seconds", pointer),
             "start_deadline_seconds": self.seconds(given, "start_deadline_seconds", pointer),
+            "total_deadline_seconds": self.seconds(given, "total_deadline_seconds", pointer),
+            "heartbeat_timeout_seconds": self.number(
+                given, "heartbeat_timeout_seconds", pointer, least=1, most=MOST_SECONDS
+            ),
             "concurrency_key": self.key_template(given, pointer),
         }
         if given.get("rule") is not None:
@@ -238,22 +250,3 @@ class _Reader(Reader):
             max_parallel=self.whole(each, "max_parallel", pointer, most=MOST_ITEMS),
             empty=self.choice(each, "empty", pointer, EmptyItems.SKIP),
         )
-
-    def retry(self, given: Mapping[str, Any], pointer: str) -> Mapping[str, Any] | None:
-        if given.get("retry") is None:
-            return None
-        pointer = f"{pointer}/retry"
-        retry = self.mapping(given["retry"], pointer, _RETRY_KEYS)
-        most = MAX_DELAY.total_seconds()
-        found: dict[str, Any] = {
-            "max_attempts": self.whole(retry, "max_attempts", pointer, most=MAX_ATTEMPTS_LIMIT),
-            "base_seconds": self.number(retry, "base_seconds", pointer, most=most),
-            "factor": self.number(retry, "factor", pointer, least=1, most=100),
-            "cap_seconds": self.number(retry, "cap_seconds", pointer, most=most),
-        }
-        if retry.get("jitter") is not None:
-            found["jitter"] = self.choice(retry, "jitter", pointer, Jitter.NONE).value
-        found = {key: value for key, value in found.items() if value is not None}
-        if {"base_seconds", "cap_seconds"} <= found.keys() and found["base_seconds"] > found["cap_seconds"]:
-            self.blame("range", "base_seconds is at most cap_seconds", f"{pointer}/base_seconds")
-        return found

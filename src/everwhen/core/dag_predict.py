@@ -166,7 +166,7 @@ def _estimate(node: Node, found: Mapping[str, Estimate], frame: _Frame) -> Estim
     if at.state in ENDED:
         end = at.ended_at or frame.now
         return Estimate(starts_at=at.since or end, ends_at=end, late_at=end, after=after, state=at.state)
-    usual = frame.past.get(node.id, Past(median=timedelta(0), p90=timedelta(0)))
+    usual = _usual(node, frame)
     if at.state is not NodeState.BLOCKED:
         since = at.since or frame.now
         ends = max(frame.now, since + usual.median)
@@ -179,6 +179,15 @@ def _estimate(node: Node, found: Mapping[str, Estimate], frame: _Frame) -> Estim
         return Estimate(starts_at=starts, ends_at=starts, late_at=late, after=after, state=state)
     ends = starts + usual.median
     return Estimate(starts_at=starts, ends_at=ends, late_at=max(ends, late + usual.p90), after=after, state=state)
+
+
+def _usual(node: Node, frame: _Frame) -> Past:
+    """How long the node takes: as it used to, and no longer than its own deadline lets it."""
+    past = frame.past.get(node.id, Past(median=timedelta(0), p90=timedelta(0)))
+    if node.total_deadline_seconds is None:
+        return past
+    most = timedelta(seconds=node.total_deadline_seconds)
+    return Past(median=min(past.median, most), p90=min(past.p90, most))
 
 
 def _released_by(node: Node, found: Mapping[str, Estimate], frame: _Frame) -> str | None:

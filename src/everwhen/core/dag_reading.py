@@ -109,8 +109,8 @@ class Reader:
             return None
         return float(value)
 
-    def seconds(self, given: Mapping[str, Any], key: str, pointer: str) -> float | None:
-        value = self.number(given, key, pointer, most=MOST_SECONDS)
+    def seconds(self, given: Mapping[str, Any], key: str, pointer: str, *, most: float = MOST_SECONDS) -> float | None:
+        value = self.number(given, key, pointer, most=most)
         if value == 0:
             self.blame("range", f"{key} is more than 0", f"{pointer}/{key}")
         return value

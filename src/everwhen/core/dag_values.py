@@ -141,6 +141,8 @@ class Node:
     retry: Mapping[str, Any] | None = None
     timeout_seconds: float | None = None
     start_deadline_seconds: float | None = None
+    total_deadline_seconds: float | None = None
+    heartbeat_timeout_seconds: float | None = None
     concurrency_key: Any = None
 
 

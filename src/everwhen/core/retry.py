@@ -90,7 +90,12 @@ def _check_classes(names: tuple[str, ...]) -> None:
     if len(names) > MOST_NON_RETRYABLE:
         raise ValueError(f"non_retryable names {len(names)} classes; it must name at most {MOST_NON_RETRYABLE}")
     for name in names:
-        if not 1 <= len(name) <= MOST_CLASS_NAME or not name.isprintable() or " " in name:
-            raise ValueError(
-                f"non_retryable has {name[:50]!r}; a class name must have 1 to {MOST_CLASS_NAME} visible characters"
-            )
+        if (fault := check_class(name)) is not None:
+            raise ValueError(fault)
+
+
+def check_class(name: str) -> str | None:
+    """Return what is wrong with the name of a class; None when nothing is."""
+    if 1 <= len(name) <= MOST_CLASS_NAME and name.isprintable() and " " not in name:
+        return None
+    return f"non_retryable has {name[:50]!r}; a class name must have 1 to {MOST_CLASS_NAME} visible characters"

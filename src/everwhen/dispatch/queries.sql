@@ -91,14 +91,19 @@ with candidate as materialized (
          case when t.most_attempts ~ '^[1-9][0-9]{0,3}$' then t.most_attempts::int else 1 end as max_attempts
   from taken w
   cross join lateral (
-    select t.heartbeat_timeout_seconds, t.total_deadline_seconds,
-           coalesce(w.policy #>> '{retry,max_attempts}', t.retry ->> 'max_attempts') as most_attempts,
-           least(%(now)s + make_interval(secs => coalesce((w.policy ->> 'timeout_seconds')::float8, t.timeout_seconds)),
+    select t.heartbeat_timeout_seconds, t.total_deadline_seconds, t.most_attempts,
+           least(%(now)s + make_interval(secs => t.timeout_seconds),
                  case when t.total_deadline_seconds is not null then -- only then is the run looked at; a missed one counts anew
                    (select greatest(r.due_at, r.planned_at) from everwhen.runs r where r.tenant_id = w.tenant_id and r.run_id = w.run_id)
                    + make_interval(secs => t.total_deadline_seconds) end) as deadline_at
-    from everwhen.tasks t
-    where t.tenant_id = w.tenant_id and t.name = w.task
+    from (
+      -- What the run's own policy says, a workflow's node's, holds over what its task says.
+      select coalesce((w.policy ->> 'heartbeat_timeout_seconds')::float8, t.heartbeat_timeout_seconds) as heartbeat_timeout_seconds,
+             coalesce((w.policy ->> 'total_deadline_seconds')::float8, t.total_deadline_seconds) as total_deadline_seconds,
+             coalesce((w.policy ->> 'timeout_seconds')::float8, t.timeout_seconds) as timeout_seconds,
+             coalesce(w.policy #>> '{retry,max_attempts}', t.retry ->> 'max_attempts') as most_attempts
+      from everwhen.tasks t
+      where t.tenant_id = w.tenant_id and t.name = w.task) t
     offset 0) t
 ), leased as (
   insert into everwhen.leases
@@ -171,12 +176,14 @@ select l.tenant_id, l.run_id, l.lease_token, l.attempt, l.failures,
        l.cancel_requested_at is not null as cancel_requested, t.retry, t.total_deadline_seconds, t.due_at
 from everwhen.leases l
 left join lateral (
-  select case when l.policy ? 'retry' then t.retry || (l.policy -> 'retry') else t.retry end::text as retry,
-         t.total_deadline_seconds,
-         case when t.total_deadline_seconds is not null or jsonb_typeof(t.retry -> 'max_age_seconds') = 'number' then
+  select p.retry::text as retry, p.total_deadline_seconds,
+         case when p.total_deadline_seconds is not null or jsonb_typeof(p.retry -> 'max_age_seconds') = 'number' then
            (select greatest(r.due_at, r.planned_at) from everwhen.runs r where r.tenant_id = l.tenant_id and r.run_id = l.run_id) end as due_at
-  from everwhen.tasks t
-  where t.tenant_id = l.tenant_id and t.name = l.task and l.run_id = any(%(judged)s::uuid[])
+  from (
+    select case when l.policy ? 'retry' then t.retry || (l.policy -> 'retry') else t.retry end as retry,
+           coalesce((l.policy ->> 'total_deadline_seconds')::float8, t.total_deadline_seconds) as total_deadline_seconds
+    from everwhen.tasks t
+    where t.tenant_id = l.tenant_id and t.name = l.task and l.run_id = any(%(judged)s::uuid[])) p
   offset 0) t on true
 where l.tenant_id = any(%(tenant_ids)s::uuid[]) and l.run_id = any(%(run_ids)s::uuid[])
   and (%(allowed)s::text[] is null or l.queue = any(%(allowed)s::text[]))
@@ -191,12 +198,14 @@ select l.tenant_id, l.run_id, l.lease_token, l.attempt, l.failures,
        coalesce(l.deadline_at <= %(now)s, false) as timed_out, l.started_at
 from everwhen.leases l
 left join lateral (
-  select case when l.policy ? 'retry' then t.retry || (l.policy -> 'retry') else t.retry end::text as retry,
-         t.total_deadline_seconds,
-         case when t.total_deadline_seconds is not null or jsonb_typeof(t.retry -> 'max_age_seconds') = 'number' then
+  select p.retry::text as retry, p.total_deadline_seconds,
+         case when p.total_deadline_seconds is not null or jsonb_typeof(p.retry -> 'max_age_seconds') = 'number' then
            (select greatest(r.due_at, r.planned_at) from everwhen.runs r where r.tenant_id = l.tenant_id and r.run_id = l.run_id) end as due_at
-  from everwhen.tasks t
-  where t.tenant_id = l.tenant_id and t.name = l.task
+  from (
+    select case when l.policy ? 'retry' then t.retry || (l.policy -> 'retry') else t.retry end as retry,
+           coalesce((l.policy ->> 'total_deadline_seconds')::float8, t.total_deadline_seconds) as total_deadline_seconds
+    from everwhen.tasks t
+    where t.tenant_id = l.tenant_id and t.name = l.task) p
   offset 0) t on true
 where l.lease_until <= %(now)s
 order by l.tenant_id, l.run_id
@@ -290,7 +299,8 @@ from everwhen.waiting w
 left join lateral (
   select greatest(r.due_at, r.planned_at) as due_at from everwhen.runs r where r.tenant_id = w.tenant_id and r.run_id = w.run_id offset 0) r on true
 left join lateral (
-  select t.retry::text as retry, t.total_deadline_seconds
+  select case when w.policy ? 'retry' then t.retry || (w.policy -> 'retry') else t.retry end::text as retry,
+         coalesce((w.policy ->> 'total_deadline_seconds')::float8, t.total_deadline_seconds) as total_deadline_seconds
   from everwhen.tasks t
   where t.tenant_id = w.tenant_id and t.name = w.task
   offset 0) t on true

@@ -1,7 +1,7 @@
 """Nodes that are written in Python, and the definition that they make."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
@@ -37,6 +37,15 @@ class Retry:
     factor: float | None = None
     cap_seconds: float | None = None
     jitter: Literal["full", "equal", "none"] | None = None
+    max_age_seconds: float | None = None
+    non_retryable: Sequence[str | type[BaseException]] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields that are given, as a definition has them."""
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        if self.non_retryable is not None:
+            given["non_retryable"] = [_class_name(each) for each in self.non_retryable]
+        return {name: value for name, value in given.items() if value is not None}
 
 
 class Defaults(TypedDict, total=False):
@@ -48,6 +57,8 @@ class Defaults(TypedDict, total=False):
     retry: Retry
     timeout: Seconds
     start_deadline: Seconds
+    total_deadline: Seconds
+    heartbeat_timeout: Seconds
     concurrency_key: str | int
 
 
@@ -258,9 +269,11 @@ def _shared(options: Defaults, json: Json | None = None) -> dict[str, Any]:
         "rule": options.get("rule"),
         "queue": options.get("queue"),
         "priority": options.get("priority"),
-        "retry": retry and {key: value for key, value in asdict(retry).items() if value is not None},
+        "retry": retry and retry.to_json(),
         "timeout_seconds": _seconds(options.get("timeout")),
         "start_deadline_seconds": _seconds(options.get("start_deadline")),
+        "total_deadline_seconds": _seconds(options.get("total_deadline")),
+        "heartbeat_timeout_seconds": _seconds(options.get("heartbeat_timeout")),
         "concurrency_key": (json or Json()).of(options.get("concurrency_key")),
     }
     return {key: value for key, value in found.items() if value is not None}
@@ -268,3 +281,10 @@ def _shared(options: Defaults, json: Json | None = None) -> dict[str, Any]:
 
 def _seconds(value: Seconds | None) -> float | None:
     return value.total_seconds() if isinstance(value, timedelta) else value
+
+
+def _class_name(named: str | type[BaseException]) -> str:
+    """Name a class as workers report it: a built-in one by its bare name, others with their module."""
+    if isinstance(named, str):
+        return named
+    return named.__name__ if named.__module__ == "builtins" else f"{named.__module__}.{named.__qualname__}"
