@@ -42,3 +42,28 @@ def test_what_another_scheduler_exports_becomes_schedules_once(shell, tmp_path):
     assert {row["schedule"]: row["next_at"] for row in first} == {
         name: listed[name]["next_at"] for name in ("last", "night", "years")
     }
+
+
+def test_what_is_said_of_overlap_catching_up_and_retries_arrives_at_schedules_and_tasks(shell, tmp_path):
+    spec = {"schedule": "30 2 * * *", "timeZone": "UTC", "concurrencyPolicy": "Replace", "startingDeadlineSeconds": 900}
+    job = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "nightly"}, "spec": spec}
+    (tmp_path / "jobs.json").write_text(json.dumps(job))
+    target = {"Arn": "arn", "RetryPolicy": {"MaximumRetryAttempts": 3, "MaximumEventAgeInSeconds": 3600}}
+    events = [
+        {"Name": name, "ScheduleExpression": "cron(0 8 * * ? *)", "ScheduleExpressionTimezone": "UTC", "Target": to}
+        for name, to in (("kept", target), ("plain", {"Arn": "arn"}))
+    ]
+    (tmp_path / "events.json").write_text(json.dumps(events))
+
+    [made] = shell.json("import", "kubernetes", "jobs.json", "--tenant", "acme")
+    shell.json("import", "eventbridge", "events.json", "--tenant", "acme")
+    listed = {item["name"]: item for item in shell.json("schedule", "list")["items"]}
+    tasks = {item["name"]: item for item in shell.json("task", "list")["items"]}
+
+    assert (made["result"], made["notes"]) == ("created", [])
+    assert listed["default.nightly"]["overlap"]["policy"] == "terminate_other"
+    assert listed["default.nightly"]["catch_up"]["window_seconds"] == 900
+    assert listed["plain"]["task"] == "eventbridge.target"
+    retry = tasks[listed["kept"]["task"]]["retry"]
+    assert listed["kept"]["task"] == "eventbridge.target.attempts-4.age-3600"
+    assert (retry["max_attempts"], retry["max_age_seconds"]) == (4, 3600)

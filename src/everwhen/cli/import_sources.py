@@ -86,29 +86,48 @@ def schedule_body(entry: Entry, *, task: str) -> dict[str, Any]:
 
     timing = entry.stored
     trigger = trigger_to_json(timing.trigger)
-    optional = {"gap": timing.gap, "fold": timing.fold, "flex": entry.flex, "catch_up": entry.catch_up}
+    optional = {
+        "gap": timing.gap,
+        "fold": timing.fold,
+        "flex": entry.flex,
+        "catch_up": entry.catch_up,
+        "overlap": entry.overlap,
+        "pause_after_failures": entry.pause_after_failures,
+    }
     return {
         "name": entry.name,
         "trigger": trigger,
         "timezone": timing.timezone,
-        "task": task,
+        "task": task_of(entry, task),
         "input": dict(entry.input),
     } | {key: value for key, value in optional.items() if value is not None}
 
 
+def task_of(entry: Entry, task: str) -> str:
+    """Return the name of an entry's task: the source's, with what the entry says of retries."""
+    retry = entry.task.get("retry", {})
+    parts = [f"attempts-{retry['max_attempts']}"] if "max_attempts" in retry else []
+    parts += [f"age-{retry['max_age_seconds']}"] if "max_age_seconds" in retry else []
+    return ".".join([task, *parts])
+
+
 def create_entries(entries: Iterable[Entry], *, client: Client, tenant: str, queue: str, task: str) -> dict[str, str]:
-    """Create the task, then a schedule for each entry, paused where its source is.
+    """Create the tasks, then a schedule for each entry, paused where its source is.
 
     Returns what became of each schedule, by name: created, exists, or why it was refused.
 
     Raises:
-        click.ClickException: the task could not be created.
+        click.ClickException: a task could not be created.
     """
-    result = result_of(client.post(f"/v1/tenants/{tenant}/tasks", json={"name": task, "queue": queue}))
-    if result not in {CREATED, EXISTS}:
-        raise click.ClickException(f"the task {task} could not be created: {result}")
+    listed = list(entries)
+    tasks = {task_of(entry, task): entry.task for entry in listed} or {task: {}}
+    for name, fields in sorted(tasks.items()):
+        body = {"name": name, "queue": queue, **fields}
+        result = result_of(client.post(f"/v1/tenants/{tenant}/tasks", json=body))
+        if result not in {CREATED, EXISTS}:
+            raise click.ClickException(f"the task {name} could not be created: {result}")
     path, found = f"/v1/tenants/{tenant}/schedules", dict[str, str]()
-    for entry in entries:
+    for entry in listed:
         body = schedule_body(entry, task=task) | ({"paused": entry.paused} if entry.paused else {})
         found[entry.name] = result_of(client.post(path, json=body))
     return found

@@ -7,6 +7,7 @@ import pytest
 from everwhen.core.proofs import prove
 from everwhen.core.triggers import At, Every
 from everwhen.schedules.importers.eventbridge import parse_eventbridge
+from everwhen.tasks.api import RetryFields
 from tests.schedules.importers.reading import AFTER, KEEP, entries, local_fires, refusal
 
 
@@ -90,6 +91,34 @@ def test_lists_documents_one_after_the_other_and_rules_are_read():
     [entry] = read({"Rules": [rule]})
     assert entry.stored.timezone == "UTC"
     assert "no zone" in entry.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("policy", "retry"),
+    [
+        (None, None),
+        ({}, None),
+        ({"MaximumRetryAttempts": 0}, {"max_attempts": 1}),
+        (
+            {"MaximumRetryAttempts": 185, "MaximumEventAgeInSeconds": 86_400},
+            {"max_attempts": 186, "max_age_seconds": 86_400},
+        ),
+    ],
+)
+def test_a_retry_policy_of_the_target_is_one_of_a_task(policy, retry):
+    target = {"Arn": "arn:aws:sqs:eu-central-1:1:q", **({} if policy is None else {"RetryPolicy": policy})}
+    [entry] = read(schedule(Target=target))
+
+    assert entry.task == ({} if retry is None else {"retry": retry})
+    assert entry.notes == ()
+    assert RetryFields.model_validate(retry or {}).policy()
+
+
+@pytest.mark.parametrize("policy", [{"MaximumRetryAttempts": -1}, {"MaximumEventAgeInSeconds": "1h"}, "often"])
+def test_a_retry_policy_that_is_none_is_refused(policy):
+    item = schedule(Target={"Arn": "arn:aws:sqs:eu-central-1:1:q", "RetryPolicy": policy})
+
+    assert refusal(parse_eventbridge, json.dumps(item)) == "import.type"
 
 
 def test_it_is_skipped_in_a_gap_and_runs_once_in_a_fold_and_the_proof_tells_what_changes():

@@ -5,10 +5,12 @@ import sys
 
 import pytest
 
+from everwhen.core.overlap_json import parse_overlap
 from everwhen.core.proofs import prove
 from everwhen.core.triggers import FoldPolicy, GapPolicy
 from everwhen.schedules.importers.entry import MOST_CHARACTERS, Options, Refusal
 from everwhen.schedules.importers.kubernetes import parse_kubernetes
+from everwhen.schedules.wire_catchup import CatchUpFields
 from tests.schedules.importers.reading import AFTER, KEEP, entries, local_fires, refusal
 
 HELLO = """\
@@ -68,11 +70,44 @@ def test_several_documents_of_yaml_are_read():
     assert [entry.name for entry in entries(parse_kubernetes, text)] == ["default.hello", "default.bye"]
 
 
-def test_what_is_not_imported_is_noted():
+@pytest.mark.parametrize(
+    ("policy", "overlap"),
+    [
+        (None, None),
+        ("Allow", None),
+        ("Forbid", {"policy": "buffer_latest"}),
+        ("Replace", {"policy": "terminate_other"}),
+    ],
+)
+def test_a_concurrency_policy_is_an_overlap_policy(policy, overlap):
+    [entry] = read(manifest(concurrencyPolicy=policy))
+
+    assert entry.overlap == overlap
+    assert entry.notes == ()
+    parse_overlap(entry.overlap)
+
+
+@pytest.mark.parametrize(
+    ("deadline", "rule"),
+    [
+        (None, {"policy": "coalesce"}),
+        (200, {"policy": "coalesce", "window_seconds": 200}),
+        (30, {"policy": "coalesce", "window_seconds": 30, "grace_seconds": 30}),
+    ],
+)
+def test_of_what_was_missed_the_latest_starts_unless_it_is_too_old(deadline, rule):
+    [entry] = read(manifest(startingDeadlineSeconds=deadline))
+
+    on_resume = {key: value for key, value in rule.items() if key != "grace_seconds"}
+    assert entry.catch_up == {**rule, "on_resume": on_resume}
+    CatchUpFields.model_validate(entry.catch_up)
+
+
+def test_only_what_has_no_place_here_is_noted():
     [entry] = read(manifest(concurrencyPolicy="Forbid", startingDeadlineSeconds=200))
 
-    assert [note.split(" ")[0] for note in entry.notes] == ["concurrencyPolicy", "startingDeadlineSeconds:"]
-    assert "start_deadline_seconds 200" in entry.notes[1]
+    [note] = entry.notes
+    assert note.startswith("startingDeadlineSeconds 200 does not end a run that waits")
 
 
 def test_a_suspended_one_is_paused():

@@ -6,10 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from everwhen.core.overlap import MOST_BUFFERED
+from everwhen.core.overlap_json import parse_overlap
 from everwhen.core.proofs import prove
 from everwhen.core.triggers import AnyOf, Every, FoldPolicy, GapPolicy
 from everwhen.schedules.importers.entry import Options
 from everwhen.schedules.importers.temporal import parse_temporal
+from everwhen.schedules.wire_catchup import CatchUpFields
 from tests.schedules.importers.reading import AFTER, KEEP, entries, local_fires, refusal
 
 ALL = {"dayOfMonth": [{"start": 1, "end": 31}], "month": [{"start": 1, "end": 12}], "dayOfWeek": [{"end": 6}]}
@@ -44,7 +47,61 @@ def test_a_structured_calendar_is_a_cron_of_seven_columns():
     assert entry.stored.trigger.expr == "0 30 2 * * 1-5 *"
     assert local_fires(entry.stored, 2) == ["2027-01-01T02:30:00", "2027-01-04T02:30:00"]
     assert entry.input == {"schedule": "nightly", "workflow": "Report"}
-    assert [note.split(" is")[0] for note in entry.notes] == ["overlap policy SKIP", "catch-up window 31536000s"]
+    assert entry.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("policy", "overlap"),
+    [
+        ("SKIP", {"policy": "skip"}),
+        ("UNSPECIFIED", {"policy": "skip"}),
+        ("BUFFER_ONE", {"policy": "buffer_one"}),
+        ("BUFFER_ALL", {"policy": "buffer_all", "max_buffered": MOST_BUFFERED}),
+        ("CANCEL_OTHER", {"policy": "cancel_other"}),
+        ("TERMINATE_OTHER", {"policy": "terminate_other"}),
+        ("ALLOW_ALL", None),
+    ],
+)
+def test_an_overlap_policy_is_ours(policy, overlap):
+    for name in (policy, f"SCHEDULE_OVERLAP_POLICY_{policy}"):
+        [entry] = read(described(policies={"overlapPolicy": name}, interval=[{"interval": "60s"}]))
+
+        assert entry.overlap == overlap
+        parse_overlap(entry.overlap)
+
+
+@pytest.mark.parametrize(
+    ("policies", "window", "grace"),
+    [
+        ({"overlapPolicy": "SKIP"}, 31_536_000, None),
+        ({"catchupWindow": "3600s"}, 3600, None),
+        ({"catchupWindow": "30s"}, 30, 30),
+        ({"catchupWindow": "1s"}, 10, 10),
+    ],
+)
+def test_what_lies_within_the_catch_up_window_is_replayed_and_what_passed_in_a_pause_is_not(policies, window, grace):
+    [entry] = read(described(policies=policies, interval=[{"interval": "60s"}]))
+
+    assert entry.catch_up == {
+        "policy": "replay",
+        "window_seconds": window,
+        "on_resume": {"policy": "skip"},
+        **({} if grace is None else {"grace_seconds": grace}),
+    }
+    assert CatchUpFields.model_validate(entry.catch_up).window_seconds == window
+
+
+@pytest.mark.parametrize(("flag", "failures"), [(True, 1), (False, None)])
+def test_a_pause_on_failure_is_one_after_the_first(flag, failures):
+    [entry] = read(described(policies={"pauseOnFailure": flag}, interval=[{"interval": "60s"}]))
+
+    assert entry.pause_after_failures == failures
+
+
+def test_an_overlap_policy_that_is_none_is_refused():
+    item = described(policies={"overlapPolicy": "MAYBE"}, interval=[{"interval": "60s"}])
+
+    assert refusal(parse_temporal, json.dumps(item)) == "import.temporal.overlap"
 
 
 def test_ranges_have_steps_and_zeros_are_left_out():

@@ -51,6 +51,10 @@ class Entry:
         stored: when the schedule will.
         input: what the task is told.
         flex: the window, as JSON; None without one.
+        catch_up: what becomes of what was missed, as JSON; None for the default.
+        overlap: what becomes of runs beside each other, as JSON; None when they may overlap.
+        pause_after_failures: after how many failures in a row it pauses itself.
+        task: what the source says of its own target and a task has a field for, as JSON.
         paused: why it is created paused; None when it is not.
         notes: what the source says and the schedule does not, and what was assumed.
     """
@@ -63,6 +67,9 @@ class Entry:
     input: Mapping[str, Any]
     flex: Mapping[str, Any] | None = None
     catch_up: Mapping[str, Any] | None = None
+    overlap: Mapping[str, Any] | None = None
+    pause_after_failures: int | None = None
+    task: Mapping[str, Any] = field(default_factory=dict[str, Any])
     paused: str | None = None
     notes: tuple[str, ...] = field(default=())
 
@@ -258,6 +265,16 @@ def _unused(name: str, taken: set[str]) -> str:
         chosen = f"{name}-{number}"
     taken.add(chosen)
     return chosen
+
+
+def whole_at(given: Mapping[str, Any], key: str, *, least: int = 0) -> int | None:
+    """Return a whole number; None when there is none; refuse anything else."""
+    value = given.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        refuse("type", f"{key} is a whole number" + (f", {least} or more" if least else ""), key=key)
+    return value
 
 
 def unknown(kind: str, what: str, value: object, known: str) -> NoReturn:

@@ -2,12 +2,14 @@
 
 `rate(…)` counts elapsed time from StartDate, else from the creation; a file that says neither does not say when it
 fires, so that is refused. A flexible window becomes `flex`: the proof is about the instants from which a window runs.
+A target's retry policy becomes its task's.
 """
 
 import re
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from everwhen.core.retry import MAX_ATTEMPTS_LIMIT
 from everwhen.core.triggers import At, Cron, Every, Trigger, parse_instant
 from everwhen.schedules.importers.entry import (
     Entry,
@@ -24,6 +26,7 @@ from everwhen.schedules.importers.entry import (
     text_at,
     timing_pair,
     unknown,
+    whole_at,
 )
 
 _CALL: Final = re.compile(r"\s*(?P<kind>cron|rate|at)\s*\((?P<inner>[^()]*)\)\s*")
@@ -66,6 +69,7 @@ def _entry(origin: str, item: object, options: Options) -> Entry:
         stored=stored,
         input={"group": group, "name": name, "target": target.get("Arn"), "input": target.get("Input")},
         flex=_flex(given),
+        task=_task(target),
         paused="disabled in EventBridge" if state == "DISABLED" else None,
         notes=_notes(given, options),
     )
@@ -126,6 +130,16 @@ def _notes(given: dict[str, Any], options: Options) -> tuple[str, ...]:
         found.append(f"no zone: taken to be {options.timezone}")
     if given.get("ActionAfterCompletion") == "DELETE":
         found.append("ActionAfterCompletion DELETE is not imported: the schedule stays when it has ended")
-    if "RetryPolicy" in mapping_of(given.get("Target"), key="Target"):
-        found.append("the target's RetryPolicy is not imported: set retries on the task")
     return tuple(found)
+
+
+def _task(target: dict[str, Any]) -> dict[str, Any]:
+    """Return what the target's retry policy is on a task: retries are attempts but for the first."""
+    policy = mapping_of(target.get("RetryPolicy"), key="RetryPolicy")
+    retries, age = whole_at(policy, "MaximumRetryAttempts"), whole_at(policy, "MaximumEventAgeInSeconds", least=1)
+    retry = {
+        "max_attempts": None if retries is None else min(retries + 1, MAX_ATTEMPTS_LIMIT),
+        "max_age_seconds": age,
+    }
+    given = {name: value for name, value in retry.items() if value is not None}
+    return {"retry": given} if given else {}

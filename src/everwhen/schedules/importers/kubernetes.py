@@ -1,4 +1,10 @@
-"""Kubernetes CronJob manifests: one, lists, several documents; other kinds in the file are left alone."""
+"""Kubernetes CronJob manifests: one, lists, several documents; other kinds in the file are left alone.
+
+What the controller does with what it missed, while it was away or a job was suspended, is `coalesce`: it starts the
+latest and counts the others as missed, unless the latest is older than startingDeadlineSeconds. `Forbid` is the same
+for what comes due beside a job that runs: when that ends, the latest is started, so it is `buffer_latest`, not `skip`.
+`Replace` deletes the job that runs and starts the next at once: `terminate_other`.
+"""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -18,13 +24,19 @@ from everwhen.schedules.importers.entry import (
     text_at,
     timing_pair,
     unknown,
+    whole_at,
 )
 from everwhen.schedules.importers.yaml_text import read_yaml
 
 VERSIONS: Final = ("batch/v1", "batch/v1beta1")
 MOST_NESTED: Final = 5
 
-_POLICIES: Final = ("Allow", "Forbid", "Replace")
+_OVERLAPS: Final[dict[str, dict[str, Any] | None]] = {
+    "Allow": None,
+    "Forbid": {"policy": "buffer_latest"},
+    "Replace": {"policy": "terminate_other"},
+}
+_GRACE_SECONDS: Final = 60
 
 
 def parse_kubernetes(text: str, options: Options) -> list[Entry | Refusal]:
@@ -78,23 +90,35 @@ def _entry(origin: str, item: object, options: Options) -> Entry:
         source=source,
         stored=stored,
         input={"namespace": namespace, "cronjob": name},
+        catch_up=_catch_up(spec),
+        overlap=_overlap(spec),
         paused="suspended in Kubernetes" if suspended else None,
         notes=_notes(spec, options),
     )
+
+
+def _catch_up(spec: dict[str, Any]) -> dict[str, Any]:
+    deadline = whole_at(spec, "startingDeadlineSeconds")
+    rule: dict[str, Any] = {"policy": "coalesce"} | ({} if deadline is None else {"window_seconds": deadline})
+    grace = {} if deadline is None or deadline >= _GRACE_SECONDS else {"grace_seconds": deadline}
+    return {**rule, **grace, "on_resume": rule}
+
+
+def _overlap(spec: dict[str, Any]) -> dict[str, Any] | None:
+    policy = text_at(spec, "concurrencyPolicy", default="Allow")
+    if policy not in _OVERLAPS:
+        unknown("kubernetes.concurrency", "concurrencyPolicy", policy, ", ".join(_OVERLAPS))
+    return _OVERLAPS[policy]
 
 
 def _notes(spec: dict[str, Any], options: Options) -> tuple[str, ...]:
     found: list[str] = []
     if spec.get("timeZone") is None:
         found.append(f"no timeZone: the controller's own is taken to be {options.timezone}")
-    policy = text_at(spec, "concurrencyPolicy", default="Allow")
-    if policy not in _POLICIES:
-        unknown("kubernetes.concurrency", "concurrencyPolicy", policy, ", ".join(_POLICIES))
-    if policy != "Allow":
-        found.append(f"concurrencyPolicy {policy} is not imported yet: runs may overlap")
     deadline = spec.get("startingDeadlineSeconds")
-    if deadline is not None:
-        if isinstance(deadline, bool) or not isinstance(deadline, int) or deadline < 0:
-            refuse("type", "startingDeadlineSeconds is a whole number", key="startingDeadlineSeconds")
-        found.append(f"startingDeadlineSeconds: set start_deadline_seconds {deadline} on the task")
+    if deadline is not None and spec.get("concurrencyPolicy") == "Forbid":
+        found.append(
+            f"startingDeadlineSeconds {deadline} does not end a run that waits for the previous one:"
+            f" set start_deadline_seconds on the task for that"
+        )
     return tuple(found)

@@ -3,6 +3,9 @@
 A structured calendar is a cron of seven columns in all but its notation, and an interval counts from 1970; both are
 kept exactly. The union of all of them, without the excluded calendars, is one trigger. A jitter becomes `flex`, so the
 proof is about the instants from which the jitter runs.
+
+Temporal's overlap policies are ours. After an outage it runs everything within the catch-up window, a year unless told
+otherwise and never below ten seconds: `replay`. What passes in a pause does not run.
 """
 
 import re
@@ -10,6 +13,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from everwhen.core.overlap import MOST_BUFFERED
 from everwhen.core.triggers import AnyOf, Cron, Every, Trigger, parse_instant
 from everwhen.schedules.importers.entry import (
     Entry,
@@ -24,6 +28,7 @@ from everwhen.schedules.importers.entry import (
     refuse,
     text_at,
     timing_pair,
+    unknown,
 )
 
 _COLUMNS: Final = {
@@ -41,6 +46,18 @@ _SECONDS: Final = re.compile(r"([0-9]{1,12})(\.0{1,9})?s", re.ASCII)
 _EVERY: Final = re.compile(r"@every\s+(?P<every>[0-9hms]{1,40})(/(?P<phase>[0-9hms]{1,40}))?", re.ASCII)
 _SPAN: Final = re.compile(r"(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?", re.ASCII)
 _WINDOW: Final = 86_400
+_YEAR: Final = 365 * 86_400
+_LEAST_WINDOW: Final = 10
+_GRACE_SECONDS: Final = 60
+_OVERLAPS: Final[dict[str, dict[str, Any] | None]] = {
+    "SKIP": {"policy": "skip"},
+    "UNSPECIFIED": {"policy": "skip"},
+    "BUFFER_ONE": {"policy": "buffer_one"},
+    "BUFFER_ALL": {"policy": "buffer_all", "max_buffered": MOST_BUFFERED},
+    "CANCEL_OTHER": {"policy": "cancel_other"},
+    "TERMINATE_OTHER": {"policy": "terminate_other"},
+    "ALLOW_ALL": None,
+}
 _KINDS: Final = ("structuredCalendar", "calendar", "interval", "cronString")
 
 
@@ -71,7 +88,7 @@ def _entry(origin: str, item: object, options: Options) -> Entry:
         refuse("temporal.zone", "a zone of its own, timezoneData, is not imported", key="timezoneData")
     zone = text_at(spec, "timezoneName", default="UTC") if spec.get("timezoneName") else "UTC"
     source, stored = timing_pair(_trigger(spec), zone, preset="temporal", options=options)
-    flex, notes = _flex(spec), _notes(mapping_of(schedule.get("policies"), key="policies"))
+    policies = mapping_of(schedule.get("policies"), key="policies")
     return Entry(
         origin=f"{origin}, {name}",
         name=name_of(name),
@@ -79,9 +96,11 @@ def _entry(origin: str, item: object, options: Options) -> Entry:
         source=source,
         stored=stored,
         input={"schedule": name, "workflow": mapping_of(start.get("workflowType"), key="workflowType").get("name")},
-        flex=flex,
+        flex=_flex(spec),
+        catch_up=_catch_up(policies),
+        overlap=_overlap(policies),
+        pause_after_failures=1 if policies.get("pauseOnFailure") else None,
         paused="paused in Temporal" if state.get("paused") else None,
-        notes=notes,
     )
 
 
@@ -195,13 +214,17 @@ def _flex(spec: dict[str, Any]) -> dict[str, Any] | None:
     return {"mode": "hash", "window_seconds": seconds} if seconds else None
 
 
-def _notes(policies: dict[str, Any]) -> tuple[str, ...]:
-    found: list[str] = []
-    overlap = str(policies.get("overlapPolicy", "SCHEDULE_OVERLAP_POLICY_SKIP")).rpartition("POLICY_")[2]
-    if overlap != "ALLOW_ALL":
-        found.append(f"overlap policy {overlap or 'SKIP'} is not imported yet: runs may overlap")
-    if policies.get("catchupWindow"):
-        found.append(f"catch-up window {policies['catchupWindow']} is not imported: see catch_up")
-    if policies.get("pauseOnFailure"):
-        found.append("pauseOnFailure is not imported")
-    return tuple(found)
+def _overlap(policies: dict[str, Any]) -> dict[str, Any] | None:
+    given = policies.get("overlapPolicy", "SKIP")
+    name = str(given).rpartition("POLICY_")[2] or "SKIP"
+    if name not in _OVERLAPS:
+        unknown("temporal.overlap", "overlapPolicy", given, ", ".join(_OVERLAPS))
+    return _OVERLAPS[name]
+
+
+def _catch_up(policies: dict[str, Any]) -> dict[str, Any]:
+    """After an outage each runs that is no older than the window; what passed in a pause never does."""
+    seconds = _duration(policies, "catchupWindow") if policies.get("catchupWindow") else _YEAR
+    window = max(seconds, _LEAST_WINDOW)
+    grace = {} if window >= _GRACE_SECONDS else {"grace_seconds": window}
+    return {"policy": "replay", "window_seconds": window, **grace, "on_resume": {"policy": "skip"}}
