@@ -5,9 +5,11 @@ from datetime import timedelta
 
 import pytest
 
+from everwhen.core.overlap import OverlapWish
 from everwhen.errors import NotFound
 from everwhen.runs import service as runs
 from everwhen.schedules import service as schedules
+from everwhen.verify.service import verify
 from tests.dispatch.scene import report_on
 from tests.factories import TESTER, WORKER
 from tests.overlap.scene import MINUTE, Scene, make_scene
@@ -347,6 +349,24 @@ async def test_runs_from_before_the_policy_count_as_running(scene: Scene) -> Non
     fourth = await scene.request()
     assert (fourth.state, fourth.row.is_held) == ("waiting", False)
     assert await scene.rows("select count(*) from everwhen.admitted") == [(1,)]
+
+
+async def test_the_histories_of_adopted_runs_say_so_and_those_beside_the_gate_count_for_nobody(scene: Scene) -> None:
+    await scene.create(every="PT1H")
+    adopted = await scene.request(key="1")
+    (lease,) = await scene.claim()
+    await scene.change(policy="skip")
+    beside = await scene.request(key="2", overlap=OverlapWish.IGNORE)
+    turned = await scene.request(key="3")
+
+    assert (beside.state, turned.state) == ("waiting", "skipped")
+    assert await scene.rows("select run_id from everwhen.events where kind = 'adopted'") == [(adopted.row.run_id,)]
+    assert await verify(scene.db) == {}  # two are on their way, where one is allowed: one of them is not the gate's
+
+    await scene.end(lease)
+    let_in = await scene.request(key="4")
+    assert (let_in.state, let_in.row.is_held) == ("waiting", False)  # the one beside holds no slot
+    assert await verify(scene.db) == {}
 
 
 async def test_a_pause_withdraws_what_is_not_due_keeps_what_is_and_lets_it_in_afterwards(scene: Scene) -> None:

@@ -298,6 +298,37 @@ async def test_a_broken_promise_is_found_and_no_other_is_blamed(promise: str, da
     assert await broken(database) == {promise} | ALSO.get(promise, set()) | leased
 
 
+async def test_what_a_gate_adopted_counts_like_what_it_let_in(database: Database, seed) -> None:
+    adopted = SEEDS["more_running_than_allowed"].replace(
+        """'admitted', '{{"most_running": 1}}');
+    update""",
+        """'adopted', null);
+    update""",
+    )
+    assert adopted != SEEDS["more_running_than_allowed"]
+    seed(SOUND)
+
+    seed(adopted)
+
+    assert await broken(database) == {"more_running_than_allowed"}
+
+
+async def test_what_was_never_let_in_runs_beside_the_gate_and_does_not_count(database: Database, seed) -> None:
+    beside = (
+        LET_IN
+        + """
+    insert into everwhen.events (tenant_id, run_id, event_id, at, kind) values
+      ('{t}', '{r}', -4, '2026-11-29 00:00Z', 'refused');
+    update everwhen.events set event_id = -5 where run_id = '{r}' and kind = 'planned';
+    update everwhen.events set at = '2026-11-29 00:03Z' where run_id = '{w}' and kind = 'admitted'"""
+    )
+    seed(SOUND)
+
+    seed(beside)
+
+    assert "more_running_than_allowed" not in await broken(database)
+
+
 def test_every_promise_is_on_its_page_with_its_sentence() -> None:
     page = (Path(__file__).parents[2] / "docs/operate/verify.md").read_text(encoding="utf-8")
 

@@ -58,6 +58,7 @@ EDGES: Final[dict[EventKind, Edge]] = {
     EventKind.ROLLED: Edge(frozenset({RunState.PLANNED}), stays=True),
     EventKind.HELD: Edge(_RESTING, stays=True),
     EventKind.ADMITTED: Edge(_RESTING, stays=True),
+    EventKind.ADOPTED: Edge(frozenset(LIVE), stays=True),
     EventKind.UNPLANNED: Edge(frozenset({RunState.PLANNED})),
     EventKind.CLAIMED: Edge(_RESTING, RunState.RUNNING),
     EventKind.RETRYING: Edge(_RUNNING, RunState.RETRYING),

@@ -76,6 +76,7 @@ class EventKind(StrEnum):
     UNPLANNED = "unplanned"  # withdrawn before it was due, because its schedule changed
     HELD = "held"  # due, and its schedule's gate does not let it in yet
     ADMITTED = "admitted"  # its schedule's gate has let it in
+    ADOPTED = "adopted"  # it was on its way when its schedule got a gate, which counts it from now on
     CLAIMED = "claimed"
     RETRYING = "retrying"
     RELEASED = "released"

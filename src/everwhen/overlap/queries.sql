@@ -297,10 +297,16 @@ update everwhen.leases l set is_followed = true from mine where l.ctid = mine.pl
 returning l.run_id;
 
 -- name: take_slots
--- For runs that the gate has not let in itself: they were lined up before there was one.
-insert into everwhen.admitted (tenant_id, schedule_uid, run_id, admitted_at)
-select %(tenant_id)s, %(schedule_uid)s, run_id, %(at)s from unnest(%(run_ids)s::uuid[]) as r (run_id)
-on conflict do nothing;
+-- For runs that the gate has not let in itself: they were lined up before there was one. Their histories say since when
+-- they count.
+with taken as (
+  insert into everwhen.admitted (tenant_id, schedule_uid, run_id, admitted_at)
+  select %(tenant_id)s, %(schedule_uid)s, run_id, %(at)s from unnest(%(run_ids)s::uuid[]) as r (run_id)
+  on conflict do nothing
+  returning tenant_id, run_id
+)
+insert into everwhen.events (tenant_id, run_id, at, kind)
+select tenant_id, run_id, %(at)s, 'adopted' from taken;
 
 -- name: put_off
 -- Runs of a line that cannot be decided: out of the gatekeeper's way for a while.

@@ -109,13 +109,13 @@ PROMISES: Final = (
     Promise(
         "more_running_than_allowed",
         ("I8",),
-        "A gate lets no more runs of a schedule in than its overlap policy allows at once.",
+        "A gate lets no more runs of a schedule in than its overlap policy allows at once, those it adopted counted.",
         _plain(store.more_running_than_allowed),
     ),
     Promise(
         "slots_that_do_not_fit",
         ("I8",),
-        "What a gate let in has a slot until it ends, and nothing else has one.",
+        "What a gate let in or adopted has a slot until it ends, and nothing else has one.",
         _plain(store.slots_that_do_not_fit),
     ),
     Promise(

@@ -114,7 +114,7 @@ from (
 left join (
   select distinct on (tenant_id, run_id) tenant_id, run_id, kind
   from everwhen.events
-  where kind not in ('refused', 'cancel_requested', 'rolled')
+  where kind not in ('refused', 'cancel_requested', 'adopted', 'rolled')
   order by tenant_id, run_id, event_id desc) h on h.tenant_id = r.tenant_id and h.run_id = r.run_id
 where r.state is distinct from
   case when h.kind in ('admitted', 'retrying', 'released') then 'waits' when h.kind = 'claimed' then 'leased'
@@ -619,8 +619,9 @@ where (o.done, o.skipped, o.succeeded, o.dead, o.ended) is distinct from
 limit %(limit)s;
 
 -- name: more_running_than_allowed
--- A gate lets no more in than its policy allowed then: at each admission, what it has let in and has not ended is counted,
--- that run included. An end at the same instant comes before: the two are one transaction.
+-- A gate lets no more in than its policy allowed then: at each admission, what it has let in or adopted and has not ended
+-- is counted, that run included. An end at the same instant comes before: the two are one transaction. Adopted is what was
+-- on its way when the gate was made, however much that was; what was asked for beside the gate is not its business.
 select tenant_id, run_id::text as subject,
        format('the schedule %%s had %%s runs that had not ended when this one was let in at %%s, and allowed %%s',
               schedule_uid, depth, at, most) as detail
@@ -631,13 +632,13 @@ from (
     select e.tenant_id, r.schedule_uid, e.run_id, e.at, 1 as step, e.event_id, (e.detail ->> 'most_running')::int as most
     from everwhen.events e
     join everwhen.runs r on r.tenant_id = e.tenant_id and r.run_id = e.run_id
-    where e.kind = 'admitted'
+    where e.kind in ('admitted', 'adopted')
     union all
     select e.tenant_id, r.schedule_uid, e.run_id, x.finished_at, -1, e.event_id, null
     from everwhen.events e
     join everwhen.runs r on r.tenant_id = e.tenant_id and r.run_id = e.run_id
     join everwhen.run_ends x on x.tenant_id = e.tenant_id and x.run_id = e.run_id
-    where e.kind = 'admitted') m) m
+    where e.kind in ('admitted', 'adopted')) m) m
 where step = 1 and depth > most
 limit %(limit)s;
 
@@ -646,12 +647,12 @@ limit %(limit)s;
 -- for ever, one too few would let it in too early.
 select coalesce(a.tenant_id, l.tenant_id) as tenant_id, coalesce(a.run_id, l.run_id)::text as subject,
        case when l.run_id is null then 'has a slot of its schedule, and neither waits nor is leased'
-            else 'was let in, has not ended, and has no slot of its schedule' end as detail
+            else 'was let in or adopted, has not ended, and has no slot of its schedule' end as detail
 from everwhen.admitted a
 full join (
   select l.tenant_id, l.run_id, exists (
            select from everwhen.events e
-           where e.tenant_id = l.tenant_id and e.run_id = l.run_id and e.kind = 'admitted') as was_let_in
+           where e.tenant_id = l.tenant_id and e.run_id = l.run_id and e.kind in ('admitted', 'adopted')) as was_let_in
   from (select tenant_id, run_id from everwhen.waiting union all select tenant_id, run_id from everwhen.leases) l) l
   on l.tenant_id = a.tenant_id and l.run_id = a.run_id
 where l.run_id is null or (a.run_id is null and l.was_let_in)
