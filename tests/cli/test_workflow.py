@@ -26,6 +26,7 @@ def test_a_workflow_from_its_definition_to_a_cancelled_run(shell, file):
     run = shell.json("workflow", "run", "etl", "--input", '{"day": 1}')["items"][0]["id"]
     assert shell.json("workflow", "get", run)["items"][0]["workflow"] == "etl"
     assert f"{run} is waiting" in shell("workflow", "why", run).stdout
+    shell("why", run, "b", exit_code=5)  # it has not started, so there are no nodes
     assert shell.json("workflow", "cancel", run, "--reason", "not needed")["items"][0]["run"]["state"] == "cancelled"
     shell("workflow", "rerun", run, exit_code=5)
     shell("workflow", "graph", "--run", run, exit_code=5)

@@ -23,19 +23,37 @@ BAR: Final = 24
 
 @click.command("why", short_help="Say why a run was late, or did not run.")
 @click.argument("ref")
+@click.argument("node", required=False)
 @with_api
-def why(*, api: Api, output: str, ref: str) -> None:
-    """Say why a run was late, or did not run at all.
+def why(*, api: Api, output: str, ref: str, node: str | None) -> None:
+    """Say why a run was late, or did not run at all. NODE tells of one node of a workflow's run, released or not.
 
     REF is a run's id, or `schedule@time`: a local time of the schedule, such as `nightly@2026-11-30T02:30`, or one with
     its offset. It also names instants at which nothing ran.
     """
+    if node is not None:
+        show_node(api, ref, node, output=output)
+        return
     said = api.call("GET", api.tenant_path("runs", ref, "explain"))
     if output != "table":
         show_list([said], kind="ExplanationList", output=output, columns={}, name="ref")
         return
     for line in lines(said):
         click.echo(line)
+
+
+def show_node(api: Api, ref: str, node: str, *, output: str) -> None:
+    """Show why a node of a workflow's run stands where it stands, and how what it needs does."""
+    said = api.call("GET", api.tenant_path("workflow-runs", ref, "nodes", node, "explain"))
+    if output != "table":
+        show_list([said], kind="NodeExplanationList", output=output, columns={}, name="node")
+        return
+    click.echo(f"{said['node']}: {_printable(said['headline'])}")
+    if said["detail"] and said["detail"].get("message"):
+        click.echo(f"  {_printable(said['detail']['message'])}")
+    for each in said["upstreams"]:
+        told = f"  {each['id']}: {each['state'].replace('_', ' ')}"
+        click.echo(told + (f", {each['reason']}" if each["reason"] else ""))
 
 
 def lines(said: Row) -> Iterator[str]:

@@ -119,17 +119,20 @@ def rerun(*, api: Api, output: str, ref: str, nodes: Sequence[str], reason: str 
 @with_api
 def why(*, api: Api, output: str, ref: str, node: str | None) -> None:
     """Say why a run stands where it stands: what each open node waits for, and what failed. NODE tells of one only."""
+    from everwhen.cli.why import show_node
+
+    if node is not None:
+        show_node(api, ref, node, output=output)
+        return
     found = api.call("GET", api.tenant_path("workflow-runs", ref))
-    nodes = [each for each in found["nodes"] if node in {None, each["id"]}]
-    if node is not None and not nodes:
-        raise click.UsageError(f"the run has no node {node}")
-    telling = [each for each in nodes if node is not None or each["state"] not in {"succeeded", "skipped"}]
+    states = {each["id"]: each["state"].replace("_", " ") for each in found["nodes"]}
+    telling = [each for each in found["nodes"] if each["state"] not in {"succeeded", "skipped"}]
     if output != "table":
         show_list(telling, kind="NodeList", output=output, columns={}, name="id")
         return
     click.echo(_summary(found))
     for each in telling:
-        click.echo(" ".join(_told(each)))
+        click.echo(" ".join(_told(each, states)))
 
 
 def _show_run(found: Any, output: str) -> None:
@@ -155,10 +158,10 @@ def _summary(found: Any) -> str:
     return "; ".join(said)
 
 
-def _told(node: Mapping[str, Any]) -> list[str]:
+def _told(node: Mapping[str, Any], states: Mapping[str, str]) -> list[str]:
     said = [f"{node['id']} is {node['state'].replace('_', ' ')}: {node['reason_sentence'] or 'It is under way.'}"]
     if node["blocked_by"]:
-        said.append(f"It waits for {', '.join(node['blocked_by'])}.")
+        said.append(f"It waits for {', '.join(f'{name} ({states[name]})' for name in node['blocked_by'])}.")
     if node["blocked_at"] and node["blocked_at"] not in node["blocked_by"]:
         said.append(f"That comes down to {node['blocked_at']}.")
     if node["detail"] and node["detail"].get("message"):

@@ -16,7 +16,16 @@ from everwhen.workflows import service
 from everwhen.workflows.model import Change
 from everwhen.workflows.picture import picture_of
 from everwhen.workflows.service import WorkflowRunView
-from everwhen.workflows.wire import InstanceOut, RerunIn, WorkflowRunOut, instance_out, workflow_run_out
+from everwhen.workflows.telling import tell
+from everwhen.workflows.wire import (
+    InstanceOut,
+    NodeExplanationOut,
+    RerunIn,
+    WorkflowRunOut,
+    instance_out,
+    node_explanation_out,
+    workflow_run_out,
+)
 
 router = APIRouter(route_class=ControlRoute, tags=["workflows"])
 
@@ -42,6 +51,17 @@ async def draw_workflow_run(*, run: RunRef, access: Reader) -> Response:
     """Draw a workflow's run: its graph in layers, each node with its state, the critical path drawn heavier."""
     view = await service.get_workflow_run(access.database, tenant_id=access.tenant_id, ref=run)
     return Response(picture_of(view), media_type="image/svg+xml", headers=SVG_HEADERS)
+
+
+@router.get(
+    "/v1/tenants/{tenant}/workflow-runs/{run}/nodes/{node}/explain",
+    responses={409: {"description": "The run has not started"}},
+)
+async def explain_node(*, run: RunRef, node: NodePath, access: Reader) -> NodeExplanationOut:
+    """Say why a node stands where it stands: which upstreams it waits for, or kept it from running."""
+    view = await service.get_node(access.database, tenant_id=access.tenant_id, ref=run, node=node)
+    assert view.workflow is not None  # it has nodes
+    return node_explanation_out(tell(view.workflow, view.nodes, node))
 
 
 @router.get("/v1/tenants/{tenant}/workflow-runs/{run}/nodes/{node}/instances")

@@ -84,6 +84,17 @@ async def get_workflow_run(db: Database, *, tenant_id: UUID, ref: str) -> Workfl
         )
 
 
+async def get_node(db: Database, *, tenant_id: UUID, ref: str, node: str) -> WorkflowRunView:
+    """Read a run that has this node; raise NotFound, and Conflict when the run has not started."""
+    view = await get_workflow_run(db, tenant_id=tenant_id, ref=ref)
+    if not view.nodes:
+        detail = f"The workflow's run has not started: everwhen why {view.run.row.run_id} says why."
+        raise Conflict(detail, code="workflow.not_started")
+    if all(each.node.id != node for each in view.nodes):
+        raise NotFound("The workflow's run has no such node.", code="workflow.unknown_node")
+    return view
+
+
 async def list_instances(
     db: Database, *, tenant_id: UUID, ref: str, node: str, after: int, limit: int
 ) -> list[NodeRow]:

@@ -16,6 +16,7 @@ from everwhen.runs.wire import RunOut, run_out
 from everwhen.workflows.foreseeing import Foresight
 from everwhen.workflows.model import NodeRow, VersionItem, WorkflowItem, WorkflowRow, WorkflowRunRow
 from everwhen.workflows.service import MOST_NAMED, NodeView, WorkflowRunView
+from everwhen.workflows.telling import NodeTelling
 
 NodeId = Annotated[str, Field(min_length=1, max_length=100)]
 
@@ -154,6 +155,31 @@ class WorkflowRunOut(BaseModel):
     nodes: list[NodeOut]
 
 
+class UpstreamOut(BaseModel):
+    """A node that another one needs, and how it stands."""
+
+    id: str
+    state: NodeState
+    reason: ReasonCode | None
+    run: UUID | None
+
+
+class NodeExplanationOut(BaseModel):
+    """Why a node stands where it stands. Of one that is released, its run's own explanation says more."""
+
+    node: str
+    state: NodeState
+    headline: str
+    reason: ReasonCode | None
+    reason_sentence: ReasonSentence
+    rule: TriggerRule
+    detail: JsonValue
+    upstreams: list[UpstreamOut] = Field(description="What it needs, of a finally-node all; at most 1,000.")
+    waits_for: list[str] = Field(description="Those of them that have not ended, while it is blocked.")
+    run: UUID | None
+    kept_from: UUID | None
+
+
 class InstanceOut(WithPayloads):
     """One instance of a fan-out."""
 
@@ -213,6 +239,27 @@ def workflow_run_out(view: WorkflowRunView, *, workflow: str) -> WorkflowRunOut:
         estimate=None if view.foresight is None else _estimate_out(view.foresight),
         states=states,
         nodes=nodes,
+    )
+
+
+def node_explanation_out(told: NodeTelling) -> NodeExplanationOut:
+    """Return a node's explanation as the wire has it."""
+    view = told.view
+    return NodeExplanationOut(
+        node=view.node.id,
+        state=view.state,
+        headline=told.headline,
+        reason=view.reason,
+        reason_sentence=sentence_of(view.reason),
+        rule=view.node.rule,
+        detail=_value(view.row.detail),
+        upstreams=[
+            UpstreamOut(id=each.node.id, state=each.state, reason=each.reason, run=each.row.node_run_id)
+            for each in told.upstreams
+        ],
+        waits_for=[each.node.id for each in told.waits_for],
+        run=view.row.node_run_id,
+        kept_from=view.row.kept_run_id,
     )
 
 
