@@ -52,7 +52,9 @@ browser: $(STAMP) ## Mails in a headless Chromium: light, dark, wide, narrow (ap
 	@command -v chromium chromium-headless-shell >/dev/null || apt-get install -y --no-install-recommends chromium
 	@$(RUN)pytest -q -p no:xdist tests/browser --timeout 300
 
-chaos: $(STAMP) ## Ten minutes (CHAOS_SECONDS) of kill -9 and SIGSTOP, at random and at named failpoints, and a verdict
+chaos: $(STAMP) ## The stateful machine for longer, then ten minutes (CHAOS_SECONDS) of kill -9 and SIGSTOP, and a verdict
+	@EVERWHEN_MACHINE_STEPS=$${EVERWHEN_MACHINE_STEPS:-20000} $(RUN)python -m pytest -q -p no:cacheprovider --timeout=3600 \
+	  tests/dispatch/test_life_machine.py -k lives_as_the_model
 	@$(RUN)python -m tests.chaos
 
 conformance: $(STAMP) ## Every zone, transition (2000-2040) and policy against an independent oracle (about 10 minutes)

@@ -2,10 +2,11 @@
 
     CHAOS_SECONDS=600 CHAOS_SEED=7 make chaos
 
-Two schedulers, two reapers, two APIs, four workers, and two of every other role run against a durable PostgreSQL, while
-schedules of several kinds fire every few seconds and a client asks for runs under idempotency keys. Then the faults
-end, the schedules are deleted, what is due is worked off, and it is judged: by `everwhen verify`, by a witness outside
-of the system, and by instants computed apart. Exit code 0: no fault was found.
+Two schedulers, two conductors, two reapers, two APIs, four workers, and two of every other role run against a durable
+PostgreSQL, while schedules of tasks and of workflows fire every few seconds, a client asks for runs under idempotency
+keys, and people pause, resume, edit, cancel and rerun. Then the faults end, the schedules are deleted, what is due is
+worked off, and it is judged: by `everwhen verify`, by a witness outside of the system, by instants computed apart, and
+by `simulate`. Exit code 0: no fault was found.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from uuid import UUID
 
@@ -28,27 +29,20 @@ from everwhen.postgres.pool import Database, PoolLimits
 from everwhen.verify.model import Scope
 from everwhen.verify.service import check
 from tests.chaos.faults import LEASE_SECONDS, Faults, Place, now
-from tests.chaos.judge import Attempt, Execution, Verdict, judge_executions, judge_instants, read_witness
+from tests.chaos.flows import credited, judge_flows, read_definitions, read_runs
+from tests.chaos.judge import Attempt, Execution, Verdict, judge_executions, read_witness
+from tests.chaos.people import People
+from tests.chaos.schedules import EDITED_CALENDAR, Made, define, is_up, judge_schedules
 from tests.system.fleet import SECRET, Fleet, free_port, running_fleet, wait_until
+from tests.system.zygote import Zygote
 
-PATIENCE = timedelta(seconds=180)
-QUIET_SECONDS = 300
-KEEP = {"policy": "replay", "grace_seconds": 3600, "window_seconds": None}
-KINDS = {  # name: how many, every so many seconds, and the rest of the body
-    "quick": (12, 5, {"task": "quick", "catch_up": KEEP}),
-    "dense": (2, 1, {"task": "quick", "catch_up": KEEP}),
-    "flaky": (6, 6, {"task": "flaky", "catch_up": KEEP}),
-    "slow": (3, 7, {"task": "slow", "catch_up": KEEP}),
-    "coalesce": (3, 4, {"task": "quick", "catch_up": {"policy": "coalesce", "grace_seconds": 2}}),
-    "alone": (3, 2, {"task": "slow", "catch_up": KEEP, "overlap": {"policy": "skip"}}),
-    "queued": (2, 4, {"task": "slow", "catch_up": KEEP, "overlap": {"policy": "buffer_all", "max_buffered": 1000}}),
-    "skip": (3, 4, {"task": "quick", "catch_up": {"policy": "skip", "grace_seconds": 2}}),
-}
-TASKS = {
-    "quick": {"max_attempts": 50},
-    "slow": {"max_attempts": 50},
-    "flaky": {"max_attempts": 12},
-}
+QUIET_SECONDS = 420
+OPEN_FLOWS = "workflow_runs where started_at is not null and ended_at is null"
+ATTEMPTS = """
+select a.run_id, a.attempt, a.lease_token, a.outcome
+from everwhen.attempts a join everwhen.runs r using (tenant_id, run_id)
+where r.queue <> 'everwhen:workflows'"""
+"""Those of workers: what the conductor holds, nobody executes."""
 
 
 @dataclass
@@ -91,8 +85,10 @@ def main() -> int:
     seconds = float(os.environ.get("CHAOS_SECONDS", "600"))
     seed = int(os.environ.get("CHAOS_SEED") or secrets.randbelow(1 << 31))
     sys.stderr.write(f"chaos: {seconds:.0f} s, seed {seed}\n")
-    with running_fleet() as fleet:
+    zygote = Zygote()
+    with running_fleet(zygote) as fleet:
         report, verdict = run(fleet, seconds=seconds, seed=seed)
+    zygote.close()
     sys.stdout.write(json.dumps(report, indent=2, default=str) + "\n")
     for what, whom in verdict.faults.items():
         sys.stderr.write(f"FAULT {what}: {len(whom)}\n" + "".join(f"  {each}\n" for each in whom[:10]))
@@ -108,14 +104,19 @@ def run(fleet: Fleet, *, seconds: float, seed: int) -> tuple[dict, Verdict]:
     (fleet.folder / "chaos_witnesses.py").write_text((Path(__file__).parent / "witnesses.py").read_text())
     faults = Faults(seed=seed, log=fleet.folder / "failpoints.log", places=places_of(fleet, ports, folder))
     faults.start_all()
-    define(fleet, ports[0])
+    made = define(fleet, ports[0], faults.random)
     faults.arm()
     verdict = Verdict()
-    client = Client(ports=list(ports), token=fleet.token(Role.ADMIN))
-    rage(fleet, faults, client, verdict, until=now() + seconds)
+    token = fleet.token(Role.ADMIN)
+    client = Client(ports=list(ports), token=token)
+    people = People(ports, token, faults.random, edited=made.edited, calendar=EDITED_CALENDAR)
+    rage(fleet, faults, client, people, verdict=verdict, until=now() + seconds)
     faults.heal()
-    come_to_rest(fleet, faults, client, ports[0])
-    report = judge(fleet, faults, client, folder=folder, verdict=verdict)
+    come_to_rest(fleet, faults, client, people, port=ports[0])
+    report = judge(fleet, faults, client, made, folder=folder, verdict=verdict)
+    verdict.blame("an answer that no request deserves", people.broken)
+    report["people"] = dict(sorted(people.counts.items()))
+    report["verdict"] = {what: len(whom) for what, whom in verdict.faults.items()} or "no fault was found"
     return report | {"seconds": seconds, "seed": seed}, verdict
 
 
@@ -135,6 +136,7 @@ def places_of(fleet: Fleet, ports: list[int], folder: Path) -> list[Place]:
         )
 
     found = [Place(f"scheduler {n}", "scheduler", server("scheduler")) for n in (1, 2)]
+    found += [Place(f"conductor {n}", "conductor", server("conductor")) for n in (1, 2)]
     found += [Place(f"reaper {n}", "reaper", server("reaper")) for n in (1, 2)]
     found += [Place(f"api {n}", "api", server("api", port)) for n, port in enumerate(ports, 1)]
     found += [Place(f"worker {n}", "worker", worker(ports[n % 2])) for n in range(1, 5)]
@@ -145,31 +147,17 @@ def others() -> str:
     """Return every other role, in one process."""
     from everwhen.config import ALL_ROLES
 
-    return ",".join(role for role in ALL_ROLES if role not in {"api", "scheduler", "reaper"})
+    return ",".join(role for role in ALL_ROLES if role not in {"api", "scheduler", "conductor", "reaper"})
 
 
-def define(fleet: Fleet, port: int) -> None:
-    """Make the tasks and the schedules, as anybody would."""
-    headers = {"Authorization": f"Bearer {fleet.token(Role.ADMIN)}"}
-    with httpx2.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, trust_env=False, timeout=30.0) as client:
-        wait_until(lambda: _is_up(client), seconds=120, what="the API is up")
-        for name, retry in TASKS.items():
-            body = {"name": name, "queue": "line", "retry": {"base_seconds": 0.2, "cap_seconds": 2, **retry}}
-            _created(client.post("/v1/tenants/acme/tasks", json=body))
-        for kind, (count, period, rest) in KINDS.items():
-            for number in range(count):
-                trigger = {"kind": "every", "every": f"PT{period}S"}
-                body = {"name": f"{kind}-{number}", "trigger": trigger, **rest}
-                _created(client.post("/v1/tenants/acme/schedules", json=body))
-
-
-def rage(fleet: Fleet, faults: Faults, client: Client, verdict: Verdict, *, until: float) -> None:
-    """Let faults happen, ask for runs, and see that no watermark ever goes back."""
+def rage(fleet: Fleet, faults: Faults, client: Client, people: People, *, verdict: Verdict, until: float) -> None:
+    """Let faults happen, ask for runs, change things, and see that no watermark ever goes back."""
     highest: dict[UUID, datetime] = {}
     told = now()
     while (moment := now()) < until:
         faults.step(moment)
         client.step()
+        people.step(moment)
         for uid, decided in fleet.fetch("select schedule_uid, decided_until from everwhen.watermarks"):
             if decided < highest.get(uid, decided):
                 verdict.blame("a watermark went back", [f"{uid}: {highest[uid]} → {decided}"])
@@ -181,11 +169,12 @@ def rage(fleet: Fleet, faults: Faults, client: Client, verdict: Verdict, *, unti
         time.sleep(0.2)
 
 
-def come_to_rest(fleet: Fleet, faults: Faults, client: Client, port: int) -> None:
-    """End every schedule, answer what was asked, and let what is due be worked off."""
+def come_to_rest(fleet: Fleet, faults: Faults, client: Client, people: People, *, port: int) -> None:
+    """End every pause and every schedule, answer what was asked, and let what is due be worked off."""
     headers = {"Authorization": f"Bearer {client.token}"}
     with httpx2.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, trust_env=False, timeout=30.0) as http:
-        wait_until(lambda: _is_up(http), seconds=120, what="the API is up again")
+        wait_until(lambda: is_up(http), seconds=120, what="the API is up again")
+        wait_until(people.resume_everything, seconds=240, what="nothing is paused")
         for (name,) in fleet.fetch("select name from everwhen.schedules order by name"):
             wait_until(lambda n=name: _is_deleted(http, n), seconds=120, what=f"{name} is deleted")
         wait_until(lambda: _is_answered(client), seconds=60, what="the client is answered")
@@ -193,24 +182,28 @@ def come_to_rest(fleet: Fleet, faults: Faults, client: Client, port: int) -> Non
     def rests() -> bool:
         faults.step(now())
         return all(
-            fleet.count(table) == 0 for table in ("waiting", "held", "leases", "arrears where look_at is not null")
+            fleet.count(table) == 0
+            for table in ("waiting", "held", "leases", "arrears where look_at is not null", OPEN_FLOWS)
         )
 
     wait_until(rests, seconds=QUIET_SECONDS, what="everything has come to rest")
 
 
-def judge(fleet: Fleet, faults: Faults, client: Client, *, folder: Path, verdict: Verdict) -> dict:
-    """Ask the database, the witness, and the clock."""
+def judge(fleet: Fleet, faults: Faults, client: Client, made: Made, *, folder: Path, verdict: Verdict) -> dict:
+    """Ask the database, the witness, the clock, and `simulate`."""
     fleet.stop()
     promises = asyncio.run(_promises(fleet))
     for checked in promises:
         verdict.blame(f"verify: {checked.name}", checked.first)
     executions = read_witness(folder, LeaseTokens(SECRET).open)
-    attempts = [
-        Attempt(*row) for row in fleet.fetch("select run_id, attempt, lease_token, outcome from everwhen.attempts")
-    ]
+    attempts = [Attempt(*row) for row in fleet.fetch(ATTEMPTS)]
     judge_executions(verdict, executions, attempts)
-    _judge_schedules(fleet, verdict, executions)
+    by_run: dict[UUID, list[Execution]] = defaultdict(list)
+    for execution in executions:
+        by_run[execution.run_id].append(execution)
+    flows = read_runs(fleet)
+    judge_flows(verdict, flows, read_definitions(fleet), by_run)
+    judge_schedules(fleet, verdict, made, {**by_run, **credited(flows, by_run)})
     _judge_client(fleet, client, verdict)
     _judge_hygiene(fleet, verdict)
     states = dict(fleet.fetch("select state, count(*) from everwhen.run_ends group by 1"))
@@ -219,6 +212,7 @@ def judge(fleet: Fleet, faults: Faults, client: Client, *, folder: Path, verdict
         "faults": dict(sorted(faults.counts.items())),
         "failpoints": dict(sorted(faults.failpoints().items())),
         "runs": fleet.count("runs"),
+        "workflow_runs": fleet.count("workflow_runs"),
         "states": states,
         "attempts": dict(Counter(a.outcome for a in attempts)),
         "executions": len(executions),
@@ -227,7 +221,6 @@ def judge(fleet: Fleet, faults: Faults, client: Client, *, folder: Path, verdict
         "promises_checked": len(promises),
         "figures": dict(sorted(verdict.figures.items())),
         "findings": dict(fleet.fetch("select kind, count(*) from everwhen.findings group by 1")),
-        "verdict": {what: len(whom) for what, whom in verdict.faults.items()} or "no fault was found",
     }
 
 
@@ -235,55 +228,6 @@ async def _promises(fleet: Fleet):
     limits = PoolLimits(min_size=1, max_size=2, statement_seconds=300, transaction_seconds=600)
     async with await Database.open(fleet.server.app_conninfo, limits=limits) as database:
         return await check(database, Scope(sample=None, days=1, quiescent=True))
-
-
-def _judge_schedules(fleet: Fleet, verdict: Verdict, executions: list[Execution]) -> None:
-    by_run: dict[UUID, list[Execution]] = defaultdict(list)
-    for execution in executions:
-        by_run[execution.run_id].append(execution)
-    schedules = fleet.fetch(
-        "select s.uid, s.name, s.created_at, w.decided_until, s.spec from everwhen.schedules s"
-        " join everwhen.watermarks w on w.schedule_uid = s.uid order by s.name"
-    )
-    verdict.figures["schedules"] = len(schedules)
-    for uid, name, created, until, spec in schedules:
-        period = KINDS[name.partition("-")[0]][1]
-        runs = {
-            at.astimezone(UTC): run_id
-            for at, run_id in fleet.fetch(
-                "select nominal_at, run_id from everwhen.runs where schedule_uid = %s and source = 'schedule'", uid
-            )
-        }
-        idle = (
-            fleet.fetch("select coalesce(sum(instants), 0) from everwhen.spans where schedule_uid = %s", uid)[0][0]
-            + fleet.fetch(
-                "select count(*) from everwhen.run_ends e join everwhen.runs r using (tenant_id, run_id)"
-                " where r.schedule_uid = %s and e.state in ('skipped', 'missed', 'coalesced')",
-                uid,
-            )[0][0]
-        )
-        judge_instants(
-            verdict,
-            name,
-            intended=_instants(spec, created, until, period),
-            runs=runs,
-            skipped=int(idle),
-            executions=by_run,
-            patience=PATIENCE,
-        )
-
-
-def _instants(spec: dict, created: datetime, until: datetime, period: int) -> list[datetime]:
-    """Every so many seconds from the anchor on: what the product computes, in one line of its own."""
-    anchor = spec["trigger"].get("anchor")
-    first = datetime.fromisoformat(anchor).astimezone(UTC) if anchor else datetime(1970, 1, 1, tzinfo=UTC)
-    step = timedelta(seconds=period)
-    at = first + ((created - first) // step + 1) * step
-    found = []
-    while at <= until:
-        found.append(at)
-        at += step
-    return found
 
 
 def _judge_client(fleet: Fleet, client: Client, verdict: Verdict) -> None:
@@ -307,13 +251,6 @@ def _judge_hygiene(fleet: Fleet, verdict: Verdict) -> None:
             verdict.blame("left behind", [f"{count} in {what}"])
 
 
-def _is_up(client: httpx2.Client) -> bool:
-    try:
-        return client.get("/healthz/ready", timeout=5.0).is_success
-    except httpx2.HTTPError:
-        return False
-
-
 def _is_deleted(client: httpx2.Client, name: str) -> bool:
     try:
         return client.delete(f"/v1/tenants/acme/schedules/{name}", headers={"If-Match": "*"}).status_code in {204, 404}
@@ -325,10 +262,6 @@ def _is_answered(client: Client) -> bool:
     if client.waiting:
         client.step()
     return not client.waiting
-
-
-def _created(answer: httpx2.Response) -> None:
-    assert answer.status_code == 201, answer.text
 
 
 if __name__ == "__main__":

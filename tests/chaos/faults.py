@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random  # noqa: TID251  # a run of chaos is drawn by its printed seed
 
 from everwhen.failpoints import ALLOWED, LOG, VARIABLE
+from tests.system.zygote import Forked
 
 LEASE_SECONDS = 2.0
 STOP_SECONDS = 3 * LEASE_SECONDS
@@ -24,6 +25,14 @@ FAILPOINTS = {
         "scheduler.before_commit",
         "scheduler.after_commit",
     ),
+    "conductor": (
+        "start_workflow.before_commit",
+        "start_workflow.after_commit",
+        "release_node.before_commit",
+        "release_node.after_commit",
+        "conduct.before_commit",
+        "conduct.after_commit",
+    ),
     "reaper": ("reaper.before_commit", "reaper.after_commit", "expiry.before_commit", "expiry.after_commit"),
     "api": (
         "claim.before_commit",
@@ -32,6 +41,7 @@ FAILPOINTS = {
         "complete.after_commit",
         "heartbeat.before_commit",
         "heartbeat.after_commit",
+        "release_node.before_commit",
         "api.before_reply",
     ),
     "worker": ("worker.after_claim", "worker.after_effect", "worker.after_report"),
@@ -43,9 +53,9 @@ FAILPOINTS = {
     ),
     "any": ("transaction.before_commit", "transaction.after_commit"),
 }
-MOST_PASSES = {"scheduler": 12, "reaper": 10, "api": 60, "worker": 25, "others": 15, "any": 60}
+MOST_PASSES = {"scheduler": 12, "conductor": 10, "reaper": 10, "api": 60, "worker": 25, "others": 15, "any": 60}
 
-Process = subprocess.Popen[bytes]
+Process = subprocess.Popen[bytes] | Forked
 Start = Callable[[dict[str, str]], Process]
 
 

@@ -9,10 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from everwhen.core.calendar_json import parse_definition
+from everwhen.core.calendars import Calendar, CalendarVersion
 from everwhen.failpoints import POINTS
 from tests.chaos.faults import FAILPOINTS, MOST_PASSES
+from tests.chaos.flows import FlowRun, Node, judge_flows
 from tests.chaos.judge import Attempt, Execution, Verdict, judge_executions, judge_instants, read_witness
 from tests.chaos.matching import match
+from tests.chaos.people import calendar_of, is_open
 
 RUN = UUID(int=1)
 T0 = datetime(2027, 1, 1, tzinfo=UTC)
@@ -151,3 +155,67 @@ def test_the_witness_is_read_with_what_a_killed_worker_left(tmp_path: Path):
     found = sorted(read_witness(tmp_path, lambda run_id, token: "42"), key=lambda e: e.attempt)
 
     assert found == [Execution(RUN, 1, 42, 1.0, 3.0), Execution(RUN, 2, 42, 5.0, None)]
+
+
+# Workflows ------------------------------------------------------------------------------------------------------------
+
+A, B = UUID(int=11), UUID(int=12)
+CHAIN = {"nodes": [{"id": "a", "task": "scripted"}, {"id": "b", "task": "scripted", "needs": ["a"]}]}
+DONE = {A: [Execution(A, 1, 10, 1.0, 2.0)], B: [Execution(B, 1, 11, 2.5, 3.0)]}
+WELL = {"a": Node(state="succeeded", run_id=A), "b": Node(state="succeeded", run_id=B)}
+
+
+def flow_faults(*, executions=DONE, **changes):
+    verdict = Verdict()
+    run = FlowRun(**({"run_id": RUN, "workflow": "chain", "version": 1, "nodes": WELL} | changes))
+    judge_flows(verdict, [run], {("chain", 1): CHAIN}, executions)
+    return set(verdict.faults)
+
+
+def test_a_run_that_went_as_its_version_says_is_well():
+    assert flow_faults() == set()
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"nodes": {"a": WELL["a"]}}, "a run has other nodes than its version"),
+        ({"state": "dead"}, "a node ended otherwise than simulated"),
+        ({"nodes": {**WELL, "b": Node(state="skipped")}}, "a node ended otherwise than simulated"),
+        ({"executions": {A: DONE[A]}}, "a node succeeded, but nobody did it"),
+        ({"executions": {A: DONE[A], B: [Execution(B, 1, 11, 2.5, None)]}}, "a node succeeded, but nobody did it"),
+        (
+            {"executions": {A: DONE[A], B: [Execution(B, 1, 11, 1.5, 3.0)]}},
+            "a node began before its upstream had ended",
+        ),
+    ],
+)
+def test_a_run_that_went_otherwise_is_blamed(changes, fault):
+    assert flow_faults(**changes) == {fault}
+
+
+@pytest.mark.parametrize("changes", [{"halt": "cancel", "state": "cancelled"}, {"generation": 2, "state": "dead"}])
+def test_what_was_halted_or_begun_again_is_not_held_against_the_simulation(changes):
+    assert flow_faults(**changes) == set()
+
+
+def test_what_a_stale_worker_ends_late_does_not_make_its_downstream_early():
+    late = {A: [Execution(A, 1, 10, 0.5, 9.0), Execution(A, 2, 20, 1.0, 2.0)], B: DONE[B]}
+
+    assert flow_faults(executions=late) == set()
+
+
+@pytest.mark.parametrize("every", [2, 3, 4])
+def test_the_calendar_of_chaos_is_the_products(every):
+    definition = calendar_of(T0 + timedelta(hours=7, minutes=41), every=every)
+    version = CalendarVersion(number=1, definition=parse_definition(definition), effective_from=None)
+    book = Calendar("gaps", [version])
+
+    for minute in range(7 * 60 + 30, 8 * 60 + 20):
+        at = T0 + timedelta(minutes=minute, seconds=30)
+        assert is_open(definition, at) == book.is_open_at(at), at
+
+
+def test_near_midnight_the_calendar_of_chaos_is_always_open():
+    assert calendar_of(T0 + timedelta(hours=23, minutes=50)) == {}
+    assert is_open({}, T0)

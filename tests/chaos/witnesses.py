@@ -10,7 +10,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from everwhen.worker import Context, Worker
+from everwhen.worker import Context, NoRetry, Worker
 
 worker = Worker()
 
@@ -53,3 +53,15 @@ def flaky(ctx: Context) -> None:
     with witnessed(ctx):
         if (int(ctx.run_id.hex[-4:], 16) + ctx.attempt) % 3:
             raise ValueError("flaky on purpose")
+
+
+@worker.task("scripted")
+def scripted(ctx: Context, outcome: str = "success", item: int | None = None) -> None:
+    """Do a node's effect, and end as its input says, whatever the attempt."""
+    del item
+    with witnessed(ctx):
+        time.sleep(0.05)
+    if outcome == "failed":
+        raise NoRetry("as its input says")
+    if outcome == "skipped":
+        ctx.skip("as its input says")

@@ -70,7 +70,7 @@ def run_machine(world: World, *, steps_back: bool, examples: int, phases: tuple[
     run_state_machine_as_test(machine, settings=settings(CALM, max_examples=examples, phases=phases))
 
 
-@pytest.mark.timeout(600)  # a failure is shrunk, which takes its time
+@pytest.mark.timeout(600 if STEPS < 10_000 else 3_600)  # a failure is shrunk, which takes its time
 @pytest.mark.parametrize("steps_back", [False, True], ids=["time goes on", "the clock steps back, too"])
 def test_the_store_lives_as_the_model_does(server, machine_database, steps_back):
     with world_in(server, machine_database) as world:

@@ -24,11 +24,14 @@ from everwhen.http.roles import Role
 from everwhen.postgres.embedded import EmbeddedPostgres
 from everwhen.postgres.migrate import migrate
 from tests.database import public_folder
+from tests.system.zygote import Forked, Zygote
 
 SECRET = "a secret that is only ever used in tests, 32 bytes or more"
 TENANT = uuid.UUID(int=7)
 EMPTY: Mapping[str, str] = MappingProxyType({})
 EVERWHEN = str(Path(sys.executable).with_name("everwhen"))
+
+Process = subprocess.Popen[bytes] | Forked
 
 WITNESS = '''
 """Each execution leaves one line in a file of its own making: the judge outside of the system."""
@@ -59,7 +62,9 @@ class Fleet:
     folder: Path
     server: EmbeddedPostgres
     sql: psycopg.Connection[Any]
-    processes: dict[str, list["subprocess.Popen[bytes]"]] = field(default_factory=dict)
+    processes: dict[str, list[Process]] = field(default_factory=dict)
+    zygote: Zygote | None = None
+    """Who starts processes in milliseconds, for whoever starts many; None: they start in the ordinary way."""
 
     @property
     def witness(self) -> Path:
@@ -69,9 +74,7 @@ class Fleet:
         """Let every `holder` end, now and from now on."""
         (self.folder / "witness.enough").touch()
 
-    def serve(
-        self, role: str, *, port: int | None = None, environment: Mapping[str, str] = EMPTY
-    ) -> "subprocess.Popen[bytes]":
+    def serve(self, role: str, *, port: int | None = None, environment: Mapping[str, str] = EMPTY) -> Process:
         """Start one copy of a role, or of several, separated by commas."""
         arguments = ["serve", "--roles", role, *(["--port", str(port)] if port else [])]
         return self._start(role.replace(",", "+"), arguments, environment)
@@ -84,13 +87,13 @@ class Fleet:
         concurrency: int = 50,
         target: str = "witnesses:worker",
         environment: Mapping[str, str] = EMPTY,
-    ) -> "subprocess.Popen[bytes]":
+    ) -> Process:
         """Start one worker."""
         options = ["--lease-seconds", str(lease_seconds), "--concurrency", str(concurrency), "--drain-seconds", "2"]
         url = f"http://127.0.0.1:{port}"
         return self._start("worker", ["worker", target, "--url", url, "--queues", "line", *options], environment)
 
-    def kill(self, process: "subprocess.Popen[bytes]") -> None:
+    def kill(self, process: Process) -> None:
         """Kill -9."""
         process.kill()
         process.wait(10)
@@ -115,7 +118,7 @@ class Fleet:
             except subprocess.TimeoutExpired:
                 self.kill(process)
 
-    def _start(self, kind: str, arguments: list[str], environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+    def _start(self, kind: str, arguments: list[str], environment: Mapping[str, str]) -> Process:
         variables = os.environ | {
             "EVERWHEN_DATABASE_URL": self.server.app_conninfo,
             "EVERWHEN_JWT_SECRET": SECRET,
@@ -123,21 +126,25 @@ class Fleet:
             "WITNESS": str(self.witness),
             **environment,
         }
-        log = (self.folder / f"{kind}.log").open("ab")
-        process = subprocess.Popen([EVERWHEN, *arguments], cwd=self.folder, env=variables, stdout=log, stderr=log)
-        log.close()
+        path = self.folder / f"{kind}.log"
+        if self.zygote is not None:
+            process = self.zygote.start(arguments, folder=self.folder, environment=variables, log=path)
+        else:
+            log = path.open("ab")
+            process = subprocess.Popen([EVERWHEN, *arguments], cwd=self.folder, env=variables, stdout=log, stderr=log)
+            log.close()
         self.processes.setdefault(kind, []).append(process)
         return process
 
 
 @contextmanager
-def running_fleet() -> Iterator[Fleet]:
+def running_fleet(zygote: Zygote | None = None) -> Iterator[Fleet]:
     """A migrated, durable database with one tenant, one line and two tasks; no process yet."""
     with public_folder() as folder, EmbeddedPostgres.start(folder / "data") as server:
         migrate(server.owner_conninfo)
         (folder / "witnesses.py").write_text(WITNESS)
         with psycopg.connect(server.superuser_conninfo, autocommit=True) as sql:
-            fleet = Fleet(folder=folder, server=server, sql=sql)
+            fleet = Fleet(folder=folder, server=server, sql=sql, zygote=zygote)
             _define(fleet)
             try:
                 yield fleet

@@ -18,9 +18,6 @@ from typing import Any
 import pytest
 
 from everwhen import clock
-from everwhen.core.dag_json import parse_workflow
-from everwhen.core.dag_simulate import Script, simulate
-from everwhen.core.dag_values import NodeState, TriggerRule
 from everwhen.core.retry import RetryPolicy
 from everwhen.core.targets import workflow_task
 from everwhen.postgres.pool import Database
@@ -32,15 +29,15 @@ from everwhen.verify.service import verify
 from everwhen.workflows.definitions import create_workflow
 from everwhen.workflows.model import Change
 from tests.system.fleet import TENANT, Fleet, define_schedules, free_port, running_fleet, wait_until
+from tests.system.graphs import expected, graph
 
 pytestmark = pytest.mark.system
 
 RUNS = int(os.environ.get("WORKFLOW_RUNS", "500"))
 SEED = os.environ.get("WORKFLOW_SEED", "")
-GRAPHS, NODES = 10, 20
+GRAPHS = 10
 PATIENCE = 60 + RUNS
 KILL_EVERY = (1.5, 4.0)
-OUTCOMES = {"success": NodeState.SUCCEEDED, "failed": NodeState.FAILED, "skipped": NodeState.SKIPPED}
 KINDS = ("scheduler", "conductor", "reaper", "api", "worker")
 
 SCRIPTED = '''
@@ -62,28 +59,6 @@ async def scripted(ctx: Context, outcome: str) -> None:
     if outcome == "skipped":
         ctx.skip("as its input says")
 '''
-
-
-def graph(rng: Random) -> dict[str, Any]:
-    """A graph of random edges, rules and outcomes; its last two nodes are finally-nodes."""
-    nodes: list[dict[str, Any]] = []
-    for number in range(NODES):
-        is_finally = number >= NODES - 2
-        earlier = [f"n{other}" for other in range(min(number, NODES - 2))]
-        needs = [] if number < 3 or is_finally else rng.sample(earlier, rng.choice((1, 1, 2, 3)))
-        outcome = rng.choices(tuple(OUTCOMES), weights=(8, 1, 1))[0]
-        node = {"id": f"n{number}", "task": "scripted", "needs": sorted(needs), "input": {"outcome": outcome}}
-        if needs:
-            node["rule"] = rng.choice(tuple(TriggerRule)).value
-        nodes.append({**node, **({"finally": True} if is_finally else {})})
-    return {"nodes": nodes}
-
-
-def expected(definition: Mapping[str, Any]) -> dict[str, str]:
-    """What `simulate` says becomes of every node, and of the run."""
-    scripts = {node["id"]: Script(outcomes=(OUTCOMES[node["input"]["outcome"]],)) for node in definition["nodes"]}
-    found = simulate(parse_workflow(definition), scripts)
-    return {node: played.state.value for node, played in found.nodes.items()} | {"run": found.run.value}
 
 
 async def define(fleet: Fleet, graphs: Mapping[str, dict[str, Any]]) -> None:
