@@ -147,7 +147,8 @@ def _judge_executions(
             continue
         began = min(e.began for e in mine)
         for need in node.get("needs", ()):
-            before = executions.get(run.nodes[need].run_id, ()) if run.nodes[need].run_id else ()
+            upstream = run.nodes[need].run_id
+            before = () if upstream is None else executions.get(upstream, ())
             last = max(before, key=lambda e: e.token, default=None)
             if last is not None and last.ended is not None and began < last.ended - CLOCKS_APART:
                 verdict.blame("a node began before its upstream had ended", [f"{run.run_id} {node['id']} ← {need}"])
@@ -157,6 +158,5 @@ def credited(
     runs: Sequence[FlowRun], executions: Mapping[UUID, Sequence[Execution]]
 ) -> dict[UUID, Sequence[Execution]]:
     """Return the executions of each workflow's run: those of its first node."""
-    return {
-        run.run_id: executions.get(node.run_id, ()) for run in runs if (node := run.nodes.get(FIRST)) and node.run_id
-    }
+    firsts = {run.run_id: run.nodes[FIRST].run_id for run in runs if FIRST in run.nodes}
+    return {run_id: executions.get(first, ()) for run_id, first in firsts.items() if first is not None}

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -30,7 +30,7 @@ CALM = settings(
     stateful_step_count=STEPS_AN_EXAMPLE,
     deadline=None,
     database=None,
-    suppress_health_check=list(HealthCheck),
+    suppress_health_check=cast("list[HealthCheck]", list(HealthCheck)),
     print_blob=False,
     report_multiple_bugs=False,
 )

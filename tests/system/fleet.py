@@ -98,7 +98,7 @@ class Fleet:
         process.kill()
         process.wait(10)
 
-    def fetch(self, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
+    def fetch(self, query: Any, *parameters: Any) -> list[tuple[Any, ...]]:
         return self.sql.execute(query, parameters or None).fetchall()
 
     def count(self, table: str) -> int:

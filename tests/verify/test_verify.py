@@ -3,6 +3,7 @@
 import json
 import uuid
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -257,7 +258,7 @@ def seed(server, work_database):
     """Run SQL as the superuser, whom no grant keeps from damaging the history."""
     names = {"t": TENANT, "r": RUN, "w": TWIN, "s": SCHEDULE, "spec": SPEC, "release": tz_version(), **FLOW_IDS}
 
-    def run(sql: str) -> None:
+    def run(sql: Any) -> None:
         with psycopg.connect(server.superuser(work_database), autocommit=True) as conn:
             conn.execute(sql.format(**names).encode())
 

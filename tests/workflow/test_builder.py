@@ -101,22 +101,6 @@ def test_what_is_made_is_what_the_api_reads(flow):
     assert (d.is_finally, d.needs) == (True, ())
 
 
-def test_a_node_may_say_all_that_a_task_may(flow):
-    flow.task(
-        "a",
-        retry=Retry(max_age_seconds=60, non_retryable=[KeyError, Retry, "mine.Broken"]),
-        total_deadline=timedelta(hours=1),
-        heartbeat_timeout=5,
-    )
-    (node,) = parse_workflow(flow.to_json()).nodes
-
-    assert node.retry == {
-        "max_age_seconds": 60,
-        "non_retryable": ["KeyError", "everwhen.workflow.builder.Retry", "mine.Broken"],
-    }
-    assert (node.total_deadline_seconds, node.heartbeat_timeout_seconds) == (3600, 5)
-
-
 def test_the_whole_has_settings_and_defaults():
     flow = Workflow(
         "w",

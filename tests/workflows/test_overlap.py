@@ -14,7 +14,7 @@ from everwhen.runs.model import RunRequest
 from everwhen.schedules import service as schedules
 from everwhen.schedules.model import ScheduleDraft, Spec
 from everwhen.workflows.conductor import Conductor
-from everwhen.workflows.model import Change
+from tests.factories import TESTER
 from tests.workflows.scene import Scene
 
 YEARLY = Timing(parse_trigger({"kind": "cron", "expr": "0 0 1 1 *"}), "UTC")
@@ -33,8 +33,7 @@ def gated(scene: Scene) -> Scene:
 async def schedule(scene: Scene, policy: OverlapPolicy, *, workflow: str = "etl") -> None:
     spec = Spec(timing=YEARLY, overlap=Overlap(policy=policy))
     draft = ScheduleDraft(name="nightly", task=workflow_task(workflow), spec=spec)
-    change = Change(by="tester")
-    await schedules.create_schedule(scene.db, tenant_id=scene.tenant.id, draft=draft, change=change)
+    await schedules.create_schedule(scene.db, tenant_id=scene.tenant.id, draft=draft, change=TESTER)
 
 
 async def fire(scene: Scene) -> str:

@@ -1,6 +1,7 @@
 """What the tests of importers share: entries or refusals, and fires as local times."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 from everwhen.core.triggers import fires
 from everwhen.schedules.importers.entry import Entry, Options, Refusal
@@ -10,7 +11,7 @@ BERLIN = Options(timezone="Europe/Berlin")
 KEEP = Options(keep=True)
 
 
-def entries(parse, text, options=Options()):  # noqa: B008  # frozen
+def entries(parse, text, options=Options()) -> Any:  # noqa: B008  # frozen
     found = parse(text, options)
     assert all(isinstance(line, Entry) for line in found), found
     return found

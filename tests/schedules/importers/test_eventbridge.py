@@ -126,7 +126,7 @@ def test_it_is_skipped_in_a_gap_and_runs_once_in_a_fold_and_the_proof_tells_what
     found = prove(entry.source, entry.stored, after=AFTER)
 
     assert found.differences == 10
-    assert {move.after.month for move in found.first} == {3}
+    assert {move.after.month for move in found.first if move.after} == {3}
     assert prove(kept.source, kept.stored, after=AFTER).is_equal
 
 

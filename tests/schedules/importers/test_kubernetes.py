@@ -2,6 +2,7 @@
 
 import json
 import sys
+from typing import Any
 
 import pytest
 
@@ -119,7 +120,7 @@ def test_a_suspended_one_is_paused():
 
 def test_by_default_a_nightly_run_is_neither_skipped_nor_doubled_and_the_proof_says_so():
     [entry] = read(manifest())
-    found = prove(entry.source, entry.stored, after=AFTER)
+    found: Any = prove(entry.source, entry.stored, after=AFTER)
 
     assert (entry.stored.gap, entry.stored.fold) == (GapPolicy.GAP_END, FoldPolicy.FIRST)
     assert found.differences == 20
@@ -201,7 +202,7 @@ def test_without_the_extra_yaml_is_refused_and_json_is_read(monkeypatch):
 
 
 def test_a_refusal_does_not_hold_up_the_others_and_names_are_unique():
-    found = parse_kubernetes(json.dumps([manifest(), manifest(schedule="x"), manifest()]), Options())
+    found: Any = parse_kubernetes(json.dumps([manifest(), manifest(schedule="x"), manifest()]), Options())
 
     assert isinstance(found[1], Refusal)
     assert (found[1].origin, found[0].name, found[2].name) == ("CronJob 2", "prod.nightly", "prod.nightly-2")
