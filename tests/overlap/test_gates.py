@@ -353,18 +353,18 @@ async def test_runs_from_before_the_policy_count_as_running(scene: Scene) -> Non
 
 async def test_the_histories_of_adopted_runs_say_so_and_those_beside_the_gate_count_for_nobody(scene: Scene) -> None:
     await scene.create(every="PT1H")
-    adopted = await scene.request(key="1")
+    adopted = await scene.request()
     (lease,) = await scene.claim()
     await scene.change(policy="skip")
-    beside = await scene.request(key="2", overlap=OverlapWish.IGNORE)
-    turned = await scene.request(key="3")
+    beside = await scene.request(overlap=OverlapWish.IGNORE)
+    turned = await scene.request()
 
     assert (beside.state, turned.state) == ("waiting", "skipped")
     assert await scene.rows("select run_id from everwhen.events where kind = 'adopted'") == [(adopted.row.run_id,)]
     assert await verify(scene.db) == {}  # two are on their way, where one is allowed: one of them is not the gate's
 
     await scene.end(lease)
-    let_in = await scene.request(key="4")
+    let_in = await scene.request()
     assert (let_in.state, let_in.row.is_held) == ("waiting", False)  # the one beside holds no slot
     assert await verify(scene.db) == {}
 

@@ -37,9 +37,7 @@ async def schedule(scene: Scene, policy: OverlapPolicy, *, workflow: str = "etl"
 
 
 async def fire(scene: Scene) -> str:
-    scene.keys += 1
-    request = RunRequest(schedule="nightly")
-    view, _ = await runs.request_run(scene.db, tenant_id=scene.tenant.id, request=request, key=f"fire-{scene.keys}")
+    view = await runs.request_run(scene.db, tenant_id=scene.tenant.id, request=RunRequest(schedule="nightly"))
     return str(view.row.run_id)
 
 
