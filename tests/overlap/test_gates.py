@@ -416,8 +416,8 @@ async def test_a_deleted_schedule_skips_what_it_planned_and_keeps_what_was_asked
 async def test_one_batch_of_reports_may_end_runs_of_several_gates(scene: Scene) -> None:
     for name in ("one", "two"):
         await scene.create(name=name, policy="buffer_one", every="PT1H")
-        await scene.request(schedule=name, key=f"{name}1")
-        await scene.request(schedule=name, key=f"{name}2")
+        await scene.request(schedule=name)
+        await scene.request(schedule=name)
     leases = await scene.claim()
 
     results = await scene.dispatch.complete(
