@@ -1159,6 +1159,8 @@ CREATE INDEX watermarks_next ON everwhen.watermarks USING btree (next_at) WHERE 
 
 CREATE UNIQUE INDEX workflow_keys_run ON everwhen.workflow_keys USING btree (tenant_id, node_run_id);
 
+CREATE INDEX workflow_nodes_freed ON everwhen.workflow_nodes USING btree (tenant_id, concurrency_key, ended_at) WHERE ((concurrency_key IS NOT NULL) AND (ended_at IS NOT NULL));
+
 CREATE INDEX workflow_nodes_held ON everwhen.workflow_nodes USING btree (tenant_id, run_id, node, instance) WHERE is_held;
 
 CREATE INDEX workflow_nodes_keyed ON everwhen.workflow_nodes USING btree (tenant_id, concurrency_key, decided_at) WHERE (is_held AND (concurrency_key IS NOT NULL));
