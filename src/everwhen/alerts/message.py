@@ -32,6 +32,7 @@ class AlertKind(StrEnum):
     QUEUE_UNATTENDED = "queue.unattended"  # a line without a live worker
     QUEUE_WAITING = "queue.waiting"  # due runs wait for longer than they should
     RUN_ZOMBIE = "run.zombie"  # holds its lease and does nothing
+    RUN_FLAPPING = "run.flapping"  # its schedule fails and succeeds in turns: told once, in the place of each
     CHANNEL_TEST = "channel.test"  # what verifies a channel
 
 
