@@ -7,33 +7,10 @@ from it, so that a preview needs no database and a template can reach nothing el
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-
-class AlertKind(StrEnum):
-    """What people can be told of."""
-
-    RUN_SUCCEEDED = "run.succeeded"
-    RUN_ATTEMPT_FAILED = "run.attempt_failed"
-    RUN_DEAD = "run.dead"  # its retries are exhausted
-    RUN_EXPIRED = "run.expired"
-    RUN_LATE = "run.late"  # beyond its schedule's objective
-    RUN_MISSED = "run.missed"
-    RUN_SKIPPED = "run.skipped"  # by a policy; the reason says which
-    RUN_CANCELLED = "run.cancelled"
-    RUN_RECOVERED = "run.recovered"  # succeeded after n failures in a row
-    RUN_OVERDUE = "run.overdue"  # its deadline will be missed, if it goes on as it does
-    WORKFLOW_SUCCEEDED = "workflow.succeeded"
-    WORKFLOW_FAILED = "workflow.failed"
-    SCHEDULE_PAUSED = "schedule.paused"  # by itself, after too many failures in a row
-    SCHEDULE_OVERDUE = "schedule.overdue"  # nobody plans it
-    QUEUE_UNATTENDED = "queue.unattended"  # a line without a live worker
-    QUEUE_WAITING = "queue.waiting"  # due runs wait for longer than they should
-    RUN_ZOMBIE = "run.zombie"  # holds its lease and does nothing
-    RUN_FLAPPING = "run.flapping"  # its schedule fails and succeeds in turns: told once, in the place of each
-    CHANNEL_TEST = "channel.test"  # what verifies a channel
+from everwhen.core.alert_kinds import AlertKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -81,6 +81,11 @@ def rerun_id(tenant_id: UUID, root_run_id: UUID, *, generation: int, now: dateti
     return _uuid(8, unix_milliseconds(now), int.from_bytes(hashlib.sha256(intention).digest()[:10], "big"))
 
 
+def hashed_id(digest: bytes, *, at: datetime) -> UUID:
+    """Return the id of something that happened at this instant and is told apart by a digest of what it was."""
+    return _uuid(8, unix_milliseconds(at), int.from_bytes(digest[:10], "big"))
+
+
 def time_ordered_id(now: datetime, *, random_bits: int) -> UUID:
     """Return a UUIDv7 for this instant; `random_bits` supplies its RANDOM_BITS random bits."""
     return _uuid(7, unix_milliseconds(now), random_bits)
