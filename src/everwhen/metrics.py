@@ -43,6 +43,17 @@ OLDEST_WAIT: Final = Gauge(
 )
 FINDINGS: Final = Gauge("everwhen_findings_open", "Findings that are open.", ["kind"], registry=REGISTRY)
 
+ALERT_TRIES: Final = Counter(
+    "everwhen_alert_tries", "Tries to deliver an alert that have ended.", ["outcome"], registry=REGISTRY
+)
+ALERTS_DEAD: Final = Counter(
+    "everwhen_alerts_dead", "Alerts that were given up, with their last error.", registry=REGISTRY
+)
+ALERTS_PENDING: Final = Gauge("everwhen_alerts_pending", "Alerts that wait to be sent.", registry=REGISTRY)
+ALERTS_OLDEST: Final = Gauge(
+    "everwhen_alerts_oldest_seconds", "How long the alert that is due for longest has been due.", registry=REGISTRY
+)
+
 ProcessCollector(registry=REGISTRY)
 
 

@@ -117,7 +117,7 @@ create table everwhen.alert_deliveries (
   state          text not null check (state in ('gathering', 'sending', 'retrying', 'delivered', 'dead')),
   is_test        boolean not null default false,
   resend_of      uuid,
-  subscriptions  text[] not null,
+  subscriptions  jsonb not null,
   total          integer not null check (total > 0),
   counts         jsonb not null,
   shown          jsonb not null,

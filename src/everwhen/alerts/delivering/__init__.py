@@ -1,0 +1,1 @@
+"""From messages that are due to what became of them."""

@@ -1,0 +1,131 @@
+"""Channels, their receivers, and subscriptions."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, Protocol
+from uuid import UUID
+
+from everwhen.core.alert_kinds import AlertKind
+from everwhen.core.alerting import Scope
+from everwhen.core.quiet_hours import QuietHours
+
+DEFAULT_WINDOW_SECONDS: Final = 30.0
+MOST_REFUSALS: Final = 3
+"""After how many refusals in a row a channel is disabled."""
+
+
+class Sealer(Protocol):
+    """Keeps secrets sealed, by a key that is outside the database."""
+
+    def seal(self, tenant_id: UUID, name: str, text: str) -> bytes:
+        """Return the sealed form of a secret."""
+        ...
+
+    def open(self, tenant_id: UUID, name: str, sealed: bytes) -> str:
+        """Return what was sealed under this name for this tenant; raises where the key or the name is another."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelDraft:
+    """What a channel is to be. Secrets that are not named stay as they are."""
+
+    kind: str
+    configuration: dict[str, Any]
+    secrets: dict[str, str] = field(default_factory=dict[str, str], repr=False)
+    window_seconds: float = DEFAULT_WINDOW_SECONDS
+    messages_an_hour: int | None = None
+    quiet: QuietHours | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelRow:
+    """A channel, with how it has done. `configuration` and `quiet` are JSON text."""
+
+    name: str
+    kind: str
+    configuration: str
+    state: str
+    state_reason: str | None
+    window_seconds: float
+    messages_an_hour: int | None
+    quiet: str | None
+    failures: int
+    refusals: int
+    last_success_at: datetime | None
+    last_failure_at: datetime | None
+    last_error: str | None
+    created_by: str
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockedChannel:
+    """A channel that nobody else changes now."""
+
+    kind: str
+    configuration: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutletRow:
+    """A receiver of a channel."""
+
+    channel: str
+    recipient: str
+    verified_at: datetime | None
+    tested_by: UUID | None
+    tested_at: datetime | None
+    wrong_codes: int
+    unsubscribed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretRow:
+    """A secret of a channel, sealed."""
+
+    channel: str
+    name: str
+    sealed: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Channel:
+    """A channel with its receivers and the names of its secrets."""
+
+    row: ChannelRow
+    outlets: tuple[OutletRow, ...]
+    secret_names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionDraft:
+    """What a subscription is to be. `filter` is in its canonical spelling."""
+
+    scope: Scope = Scope.TENANT
+    target: str | None = None
+    kinds: frozenset[AlertKind]
+    filter: str = ""
+    after_failures: int = 1
+    pierces: bool = False
+    is_enabled: bool = True
+    channels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionRow:
+    """A subscription."""
+
+    name: str
+    scope: str
+    target: str | None
+    kinds: list[str]
+    filter: str
+    after_failures: int
+    pierces: bool
+    is_enabled: bool
+    channels: list[str]
+    created_by: str
+    created_at: datetime
+    updated_at: datetime
