@@ -1,5 +1,6 @@
 """Failpoints: each is in the code, fires, and leaves all of its transaction behind or nothing of it."""
 
+import asyncio
 import os
 import re
 import signal
@@ -16,7 +17,10 @@ from click.testing import CliRunner
 from obstore.store import MemoryStore
 
 from everwhen import failpoints
+from everwhen.alerts import service
 from everwhen.cli import main
+from everwhen.core.alert_kinds import AlertKind
+from everwhen.core.lifecycle import RunState
 from everwhen.core.overlap import Overlap, OverlapPolicy
 from everwhen.core.planning import CatchUp, CatchUpPolicy
 from everwhen.core.triggers import Timing, parse_trigger
@@ -33,6 +37,7 @@ from everwhen.schedules.model import ScheduleDraft, Spec
 from everwhen.schedules.scheduler import Scheduler
 from everwhen.sentinel.sentinel import Sentinel
 from everwhen.tenants import service as tenants
+from tests.alerts.scene import make_scene
 from tests.dispatch.scene import Line, hold, make_line, report_on
 from tests.factories import TESTER, make_run, make_schedule
 from tests.operations.scene import begin, make_dead, redrive
@@ -202,6 +207,31 @@ class Scene:
 
     async def sentinel_is_done(self) -> bool:
         return await self.count("findings") == 1
+
+    async def pass_matching(self) -> Any:
+        alerts = await make_scene(self.db)
+        await alerts.channel()
+        await alerts.subscribe(AlertKind.RUN_DEAD)
+        await make_run(self.db, alerts.tenant, state=RunState.DEAD)
+        return alerts.match
+
+    async def matching_is_done(self) -> bool:
+        return await self.count("alert_deliveries") == 1
+
+    async def pass_courier(self) -> Any:
+        alerts = await make_scene(self.db)
+        await alerts.channel()
+        await service.send_tests(self.db, tenant_id=alerts.tenant.id, name="ops", recipient=None)
+        now = await self.line.now()
+
+        async def send() -> None:
+            assert await alerts.notifier.courier.begin(now) == 1
+            await asyncio.gather(*alerts.notifier.courier.in_flight)
+
+        return send
+
+    async def courier_is_done(self) -> bool:
+        return await self.count("alert_deliveries where state = 'delivered'") == 1
 
     async def pass_api(self) -> Any:
         client = client_of(app_on(self.db), token_of("editor", tenant_id=self.line.tenant.id))

@@ -68,7 +68,7 @@ POINTS: Final[Mapping[str, str]] = {
     "sentinel.after_commit": "findings are opened and closed, the tick has not ended",
     "matching.before_commit": "signals are taken and messages gathered, not committed",
     "matching.after_commit": "signals are taken and messages gathered, the tick has not ended",
-    "courier.before_send": "a delivery is leased and rendered, nothing has been sent",
+    "courier.before_send": "a delivery is leased, nothing has been sent",
     "courier.after_send": "a delivery has been sent, nothing of it is written",
     "courier.before_commit": "what came of a delivery is written, not committed",
     "api.before_reply": "the request is carried out and committed, its answer has not been sent",

@@ -150,6 +150,7 @@ class Courier:
         return opened
 
     async def _carry(self, claimed: Claimed, secrets: Mapping[str, str | Exception], *, now: datetime) -> None:
+        failpoints.hit("courier.before_send")
         began = time.monotonic()
         unfit = why_not(claimed)
         outcome = Refused(response=unfit) if unfit else await self._send(claimed, secrets, now=now)
@@ -170,7 +171,6 @@ class Courier:
             link = f"{self.post.public_url}/v1/alerts/unsubscribe/{self.post.signer.token(outlet)}"
             link = link if claimed.recipient and not claimed.is_test else None
             rendered = await self.post.render(claimed.tenant_id, self._message(claimed, link))
-            failpoints.hit("courier.before_send")
             async with asyncio.timeout(SEND_SECONDS):
                 return await kind.send(
                     rendered,

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 from uuid import UUID
 
 from everwhen.alerts.matching.model import RunFacts, ScheduleFacts, Signal
@@ -159,7 +159,10 @@ def schedule_uid_of(signal: Signal) -> UUID | None:
     if signal.run_id is not None:
         return None
     text = signal.subject if signal.kind.startswith(("span.", "schedule.")) else _detail(signal).get("schedule_uid")
-    return UUID(str(text)) if text else None
+    try:
+        return UUID(str(text)) if text else None
+    except ValueError:
+        return None
 
 
 def _subject(facts: Mapping[str, str | None], signal: Signal) -> str:
@@ -184,7 +187,8 @@ def _link(facts: Mapping[str, str | None], signal: Signal, base: str) -> str:
 
 
 def _detail(signal: Signal) -> dict[str, Any]:
-    return json.loads(signal.detail) if signal.detail else {}
+    found: Any = json.loads(signal.detail) if signal.detail else {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
 def _text(detail: Mapping[str, Any], name: str) -> str | None:
