@@ -34,6 +34,10 @@ from everwhen.alerts.channels.email.configuration import read_sender
 from everwhen.alerts.channels.email.server import read_server
 from everwhen.alerts.channels.protocol import ChannelKind
 from everwhen.alerts.channels.registry import Outside, make_kinds
+from everwhen.alerts import api as alerts_api
+from everwhen.alerts import deliveries_api as alert_deliveries_api
+from everwhen.alerts import unsubscribing
+from everwhen.alerts.assembling import make_kit
 from everwhen.alerts.texts import api as alert_templates_api
 from everwhen.calendars import api as calendars_api
 from everwhen.config import RoleName, Settings
@@ -128,6 +132,8 @@ FEATURES: Final = (
     upload_api,
     task_service_api,
     task_forms_api,
+    alerts_api,
+    alert_deliveries_api,
 )
 """The control API: each feature's module with its router."""
 
@@ -260,11 +266,13 @@ def make_app(services: Services) -> FastAPI:
         ),
     )
     downloads = WorkerPayloads(payloads=services.payloads, dispatch=services.dispatch, tokens=tokens)
-    return create_app(
+    app = create_app(
         plane,
-        routers=[feature.router for feature in FEATURES],
+        routers=[*(feature.router for feature in FEATURES), unsubscribing.router],
         first_routes=[*worker.routes(), *downloads.routes()],
     )
+    app.state.alerts = make_kit(settings.jwt_secret.get_secret_value())
+    return app
 
 
 def _identity_limits(settings: Settings) -> IdentityLimits:

@@ -19,7 +19,7 @@ from everwhen.alerts.service import AlertsDesk, Kit
 from everwhen.alerts.signing import Signer
 from everwhen.core.alert_kinds import AlertKind
 from everwhen.errors import InvalidInput
-from everwhen.postgres.pool import Database
+from everwhen.postgres.pool import Connection, Database
 from everwhen.tenants.model import Tenant
 from tests.factories import make_tenant
 
@@ -30,11 +30,11 @@ URL = "https://everwhen.test"
 class PlainSealer:
     """Turns a secret round: enough to see that it is not stored as it is."""
 
-    def seal(self, tenant_id: UUID, name: str, text: str) -> bytes:
-        return f"{tenant_id}/{name}/{text[::-1]}".encode()
+    async def seal(self, conn: Connection, tenant_id: UUID, secrets: Mapping[str, str]) -> dict[str, bytes]:
+        return {name: f"{tenant_id}/{name}/{text[::-1]}".encode() for name, text in secrets.items()}
 
-    def open(self, tenant_id: UUID, name: str, sealed: bytes) -> str:
-        return sealed.decode().removeprefix(f"{tenant_id}/{name}/")[::-1]
+    async def open(self, conn: Connection, tenant_id: UUID, sealed: Mapping[str, bytes]) -> dict[str, str]:
+        return {name: held.decode().removeprefix(f"{tenant_id}/{name}/")[::-1] for name, held in sealed.items()}
 
 
 @dataclass(kw_only=True)

@@ -1,5 +1,6 @@
 """Channels, their receivers, and subscriptions."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Protocol
@@ -8,6 +9,7 @@ from uuid import UUID
 from everwhen.core.alert_kinds import AlertKind
 from everwhen.core.alerting import Scope
 from everwhen.core.quiet_hours import QuietHours
+from everwhen.postgres.pool import Connection
 
 DEFAULT_WINDOW_SECONDS: Final = 30.0
 MOST_REFUSALS: Final = 3
@@ -15,14 +17,14 @@ MOST_REFUSALS: Final = 3
 
 
 class Sealer(Protocol):
-    """Keeps secrets sealed, by a key that is outside the database."""
+    """Keeps what tenants entrust to the server sealed, by a key that is outside the database."""
 
-    def seal(self, tenant_id: UUID, name: str, text: str) -> bytes:
-        """Return the sealed form of a secret."""
+    async def seal(self, conn: Connection, tenant_id: UUID, secrets: Mapping[str, str]) -> dict[str, bytes]:
+        """Return each secret sealed, by its name."""
         ...
 
-    def open(self, tenant_id: UUID, name: str, sealed: bytes) -> str:
-        """Return what was sealed under this name for this tenant; raises where the key or the name is another."""
+    async def open(self, conn: Connection, tenant_id: UUID, sealed: Mapping[str, bytes]) -> dict[str, str]:
+        """Return each secret, by its name; raises where the key or the name is another."""
         ...
 
 

@@ -250,17 +250,19 @@ async def _put_parts(
         )
     await store.delete_outlets(conn, tenant_id=tenant_id, channel=name, recipients=recipients)
     await store.put_outlets(conn, tenant_id=tenant_id, channel=name, recipients=recipients)
+    given = {f"{name}/{secret}": text for secret, text in draft.secrets.items() if text}
+    for place, sealed in (await kit.sealer.seal(conn, tenant_id, given)).items():
+        secret = place.removeprefix(f"{name}/")
+        await store.put_secret(conn, tenant_id=tenant_id, channel=name, name=secret, sealed=sealed)
     for secret, text in draft.secrets.items():
-        if text:
-            sealed = kit.sealer.seal(tenant_id, f"{name}/{secret}", text)
-            await store.put_secret(conn, tenant_id=tenant_id, channel=name, name=secret, sealed=sealed)
-        else:
+        if not text:
             await store.delete_secret(conn, tenant_id=tenant_id, channel=name, name=secret)
 
 
 async def _open_secrets(conn: Connection, kit: Kit, *, tenant_id: UUID, name: str) -> dict[str, str]:
     rows = await store.list_secrets(conn, tenant_id=tenant_id, channels=[name])
-    return {row.name: kit.sealer.open(tenant_id, f"{name}/{row.name}", row.sealed) for row in rows}
+    opened = await kit.sealer.open(conn, tenant_id, {f"{name}/{row.name}": row.sealed for row in rows})
+    return {place.removeprefix(f"{name}/"): text for place, text in opened.items()}
 
 
 async def _read(conn: Connection, *, tenant_id: UUID, name: str) -> Channel:

@@ -22,7 +22,7 @@ async def create_subscription(
     async with db.tenant(tenant_id) as conn:
         if await store.count_subscriptions(conn, tenant_id=tenant_id) >= MOST_SUBSCRIPTIONS:
             raise Conflict(f"A tenant has at most {MOST_SUBSCRIPTIONS} subscriptions.", code="subscription.too_many")
-        asked = _checked(draft, now=conn.now)
+        asked = checked(draft, now=conn.now)
         await _check_channels(conn, tenant_id, draft)
         written = await store.insert_subscription(
             conn,
@@ -47,7 +47,7 @@ async def create_subscription(
 async def update_subscription(db: Database, *, tenant_id: UUID, name: str, draft: SubscriptionDraft) -> SubscriptionRow:
     """Put another subscription in the place of this one."""
     async with db.tenant(tenant_id) as conn:
-        asked = _checked(draft, now=conn.now)
+        asked = checked(draft, now=conn.now)
         await _check_channels(conn, tenant_id, draft)
         written = await store.update_subscription(
             conn,
@@ -87,7 +87,7 @@ async def delete_subscription(db: Database, *, tenant_id: UUID, name: str) -> No
             raise _no_subscription(name)
 
 
-def _checked(draft: SubscriptionDraft, *, now: datetime) -> str:
+def checked(draft: SubscriptionDraft, *, now: datetime) -> str:
     """Return the filter in its one spelling; raise InvalidInput for what makes no sense together."""
     if (draft.target is None) != (draft.scope is Scope.TENANT):
         detail = "A scope other than the tenant needs a target, and the tenant has none."

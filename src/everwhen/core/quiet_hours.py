@@ -57,7 +57,10 @@ class QuietHours:
 def parse_quiet(stored: Any) -> QuietHours:
     """Read quiet hours from their JSON form; raises TriggerError, which names the field."""
     zone = str(stored["zone"])
-    find_zone(zone)
+    try:
+        find_zone(zone)
+    except TriggerError as error:
+        raise TriggerError("quiet.zone", error.message, field="zone") from error
     days = stored.get("days") or list(DAYS)
     unknown = [day for day in days if day not in DAYS]
     if unknown:

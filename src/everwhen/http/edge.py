@@ -1,7 +1,7 @@
 """The outermost layer, plain ASGI: request ids, tokens, security headers, and an answer whatever happens inside.
 
 Authentication stands here and not in the routes, so that a route which forgets it is closed, not open. The few paths
-that need no token are listed in OPEN_PATHS.
+that need no token are listed in OPEN_PATHS, or begin with OPEN_PREFIX.
 """
 
 import re
@@ -22,6 +22,8 @@ from everwhen.http.problems import problem_response
 from everwhen.http.sessions import insist_on_same_site, session_secret
 
 OPEN_PATHS: Final = frozenset({"/healthz", "/healthz/ready"})
+OPEN_PREFIX: Final = "/v1/alerts/unsubscribe/"
+"""What follows it is a token of its own kind: the link at the foot of a mail."""
 
 _PRINCIPAL: Final = "everwhen.principal"
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
@@ -65,7 +67,7 @@ class Edge:
         answer = _Answer(send, request_id)
         show_payloads(False)
         try:
-            if scope["path"] not in OPEN_PATHS:
+            if scope["path"] not in OPEN_PATHS and not scope["path"].startswith(OPEN_PREFIX):
                 scope[_PRINCIPAL] = await self._principal(scope, now=now)
             await self._app(scope, receive, answer.send)
         except (Unauthenticated, Unavailable, Forbidden) as error:

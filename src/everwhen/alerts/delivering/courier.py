@@ -40,6 +40,7 @@ from everwhen.alerts.model import MOST_REFUSALS, Sealer
 from everwhen.alerts.signing import Outlet, Signer
 from everwhen.core.alert_kinds import AlertKind
 from everwhen.core.alert_retry import next_try
+from everwhen.errors import EverwhenError
 from everwhen.postgres.pool import Connection, Database
 from everwhen.roles import OUTAGE
 
@@ -133,23 +134,26 @@ class Courier:
 
     async def _open_secrets(
         self, conn: Connection, claimed: Sequence[Claimed]
-    ) -> dict[tuple[UUID, str], dict[str, str | Exception]]:
+    ) -> dict[tuple[UUID, str], Mapping[str, str] | EverwhenError]:
+        """Open the secrets of each channel; one whose secrets cannot be opened fails, and no other."""
         channels = sorted({(each.tenant_id, each.channel) for each in claimed})
         if not channels:
             return {}
-        rows = await store.read_secrets(
+        sealed: dict[tuple[UUID, str], dict[str, bytes]] = {}
+        for row in await store.read_secrets(
             conn, tenant_ids=[each for each, _ in channels], channels=[name for _, name in channels]
-        )
-        opened: dict[tuple[UUID, str], dict[str, str | Exception]] = {}
-        for row in rows:
+        ):
+            sealed.setdefault((row.tenant_id, row.channel), {})[f"{row.channel}/{row.name}"] = row.sealed
+        opened: dict[tuple[UUID, str], Mapping[str, str] | EverwhenError] = {}
+        for (tenant_id, channel), held in sealed.items():
             try:
-                text: str | Exception = self.post.sealer.open(row.tenant_id, f"{row.channel}/{row.name}", row.sealed)
-            except Exception as error:  # noqa: BLE001  # another key: its channel fails, and no other
-                text = error
-            opened.setdefault((row.tenant_id, row.channel), {})[row.name] = text
+                found = await self.post.sealer.open(conn, tenant_id, held)
+                opened[tenant_id, channel] = {name.removeprefix(f"{channel}/"): text for name, text in found.items()}
+            except EverwhenError as error:
+                opened[tenant_id, channel] = error
         return opened
 
-    async def _carry(self, claimed: Claimed, secrets: Mapping[str, str | Exception], *, now: datetime) -> None:
+    async def _carry(self, claimed: Claimed, secrets: Mapping[str, str] | EverwhenError, *, now: datetime) -> None:
         failpoints.hit("courier.before_send")
         began = time.monotonic()
         unfit = why_not(claimed)
@@ -162,11 +166,11 @@ class Courier:
         except OUTAGE as error:
             log.warning("alert.result_not_written", delivery_id=str(claimed.delivery_id), error=str(error))
 
-    async def _send(self, claimed: Claimed, secrets: Mapping[str, str | Exception], *, now: datetime) -> Outcome:
+    async def _send(self, claimed: Claimed, secrets: Mapping[str, str] | EverwhenError, *, now: datetime) -> Outcome:
         try:
             kind = self.post.kinds[claimed.kind or ""]
-            if broken := [name for name, value in secrets.items() if isinstance(value, Exception)]:
-                return TryLater(response=f"the secret {broken[0]} cannot be opened with this installation's key")
+            if isinstance(secrets, EverwhenError):
+                return TryLater(response=f"the channel's secrets cannot be opened: {secrets.detail}")
             outlet = Outlet(claimed.tenant_id, claimed.channel, claimed.recipient)
             link = f"{self.post.public_url}/v1/alerts/unsubscribe/{self.post.signer.token(outlet)}"
             link = link if claimed.recipient and not claimed.is_test else None
@@ -178,7 +182,7 @@ class Courier:
                     recipient=claimed.recipient,
                     unsubscribe_link=link,
                     configuration=json.loads(claimed.configuration or "{}"),
-                    secrets={name: str(value) for name, value in secrets.items()},
+                    secrets=secrets,
                     delivery_id=claimed.delivery_id,
                     now=now,
                 )

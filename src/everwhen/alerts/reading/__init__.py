@@ -1,0 +1,1 @@
+"""What was sent, and what would be told: lists, looks and previews."""
