@@ -62,6 +62,16 @@ SOUND = """
     insert into everwhen.events (tenant_id, run_id, at, kind, reason, detail) values
       ('{t}', '{r}', '2026-11-29 00:05Z', 'refused', 'lease.lost', '{{"lease_token": "10"}}');
 """
+# A message that was delivered at its first try.
+ALERT = """
+    insert into everwhen.alert_deliveries
+      (tenant_id, delivery_id, channel, recipient, state, subscriptions, total, counts, shown, window_from, window_to,
+       created_at, due_at, look_at, tries, finished_at, response)
+      values ('{t}', '{w}', 'ops', '', 'delivered', '[]', 1, '{{"run.dead": 1}}', '[{{}}]', now(), now(), now(), now(),
+              null, 1, now(), 'ok');
+    insert into everwhen.alert_told values ('{t}', 'ops', '', '{w}', '{w}', 'run.dead');
+    insert into everwhen.alert_tries values ('{t}', '{w}', 1, now(), now(), 'delivered', 'ok', 1);
+"""
 # A run of its own, asked for and not by a schedule, in each of the three places.
 ASKED = """
     insert into everwhen.runs values
@@ -241,6 +251,14 @@ SEEDS = {
     "orphans": "insert into everwhen.events (tenant_id, run_id, at, kind) values ('{t}', '{w}', now(), 'planned')",
     "live_runs": ASKED_IS_LEASED,
 }
+SEEDS |= {
+    "alerts_that_miscount": ALERT + "update everwhen.alert_deliveries set total = 2, counts = '{{\"run.dead\": 2}}';",
+    "alerts_without_an_outcome": ALERT + "update everwhen.alert_tries set outcome = 'failed';",
+    "alerts_nobody_sends": """
+        insert into everwhen.alert_signals (tenant_id, kind, at) values ('{t}', 'run.dead', '2026-11-29Z');
+    """,
+}
+
 # What a seed breaks besides, because the same fact breaks two promises.
 ALSO = {
     "instants_without_an_answer": {"catch_up_that_does_not_add_up"},

@@ -1,4 +1,4 @@
-"""The notifier: matches what happened, sends what is due, and forgets what is past its retention.
+"""The notifier: matches what happened, watches what does not, sends what is due, and forgets what is past its time.
 
 It polls: a signal is written by whatever made it happen, and a wake-up in each of those transactions would cost more
 than the half second that it saves (a commit with NOTIFY takes a global lock). Safe in any number of copies: tenants'
@@ -12,6 +12,7 @@ from typing import Final
 from everwhen.alerts.delivering import store
 from everwhen.alerts.delivering.courier import Courier, retention_ends
 from everwhen.alerts.matching.matcher import match_signals
+from everwhen.alerts.watching.watch import EVERY, watch
 from everwhen.postgres.pool import Database
 from everwhen.roles import Tick
 
@@ -23,10 +24,11 @@ SWEPT: Final = 500
 
 
 @dataclass(slots=True)
-class _Swept:
-    """When the last sweep found nothing more."""
+class _Last:
+    """When the last sweep found nothing more, and when the watch looked last."""
 
-    at: datetime | None = None
+    swept_at: datetime | None = None
+    watched_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +40,11 @@ class Notifier:
     retention_days: float = 90.0
     name: str = "notifier"
     interval: timedelta = timedelta(milliseconds=500)
-    swept: _Swept = field(default_factory=_Swept)
+    last: _Last = field(default_factory=_Last)
 
     async def tick(self, now: datetime) -> Tick:
-        """Match one batch, begin what can be sent, sweep."""
+        """Watch and sweep when it is time, match one batch, begin what can be sent."""
+        watched = await self._watch(now)
         matched, more = await match_signals(self.database, public_url=self.courier.post.public_url)
         begun = await self.courier.begin(now)
         swept = await self._sweep(now)
@@ -51,7 +54,7 @@ class Notifier:
         if is_due and not begun:  # its channel is at its limit: go on as soon as a send ends
             more = await self.courier.wait(PATIENCE_SECONDS) or more
         return Tick(
-            done=matched + begun + swept,
+            done=watched + matched + begun + swept,
             more=more or begun > 0 or swept == SWEPT,
             next_at=None if is_due else next_at,
         )
@@ -60,11 +63,17 @@ class Notifier:
         """End what is under way."""
         await self.courier.close()
 
+    async def _watch(self, now: datetime) -> int:
+        if self.last.watched_at is not None and now < self.last.watched_at + EVERY:
+            return 0
+        self.last.watched_at = now
+        return await watch(self.database, now=now)
+
     async def _sweep(self, now: datetime) -> int:
-        if self.swept.at is not None and now < self.swept.at + SWEEP_EVERY:
+        if self.last.swept_at is not None and now < self.last.swept_at + SWEEP_EVERY:
             return 0
         async with self.database.system() as conn:
             gone = await store.delete_old(conn, before=retention_ends(now, self.retention_days), limit=SWEPT)
         if gone < SWEPT:
-            self.swept.at = now
+            self.last.swept_at = now
         return gone

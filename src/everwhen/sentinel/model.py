@@ -20,6 +20,8 @@ class FindingKind(StrEnum):
     LINE_UNATTENDED = "line.unattended"
     LEASES_UNREAPED = "leases.unreaped"
     RUNS_UNEXPIRED = "runs.unexpired"
+    ALERTS_STANDING_STILL = "alerts.standing_still"
+    CHANNEL_DISABLED = "channel.disabled"
 
 
 MEANINGS: Final = {
@@ -47,6 +49,14 @@ MEANINGS: Final = {
     FindingKind.RUNS_UNEXPIRED: (
         "Runs of a queue are past their start deadline, and nobody ended them.",
         "Is a reaper running?",
+    ),
+    FindingKind.ALERTS_STANDING_STILL: (
+        "Alerts of a channel are due, or what happened is to be told, and nobody does.",
+        "Is a notifier running?",
+    ),
+    FindingKind.CHANNEL_DISABLED: (
+        "A channel refused what it was sent, and was disabled.",
+        "Read its last error, mend it, then enable it.",
     ),
 }
 """Each kind's sentence, and what to do."""

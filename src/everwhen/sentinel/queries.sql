@@ -186,6 +186,33 @@ group by s.tenant_id, s.task
 order by since
 limit %(limit)s;
 
+-- name: alerts_standing_still
+-- Of a channel; what was not matched yet stands under the name of the role that matches.
+select a.tenant_id, a.subject, min(a.since) as since, jsonb_build_object('waiting', sum(a.waiting))::text as detail
+from (
+  select d.tenant_id, d.channel as subject, min(d.look_at) as since, count(*) as waiting
+  from everwhen.alert_deliveries d
+  where d.look_at < %(before)s
+  group by d.tenant_id, d.channel
+  union all
+  select l.tenant_id, 'notifier', s.at, 1
+  from everwhen.alert_listeners l
+  cross join lateral (
+    select s.at from everwhen.alert_signals s where s.tenant_id = l.tenant_id order by s.signal_id limit 1) s
+  where s.at < %(before)s) a
+group by a.tenant_id, a.subject
+order by since
+limit %(limit)s;
+
+-- name: channels_disabled
+-- By what they refused, not by a person.
+select c.tenant_id, c.name as subject, coalesce(c.last_failure_at, c.updated_at) as since,
+       jsonb_build_object('reason', c.state_reason, 'error', c.last_error)::text as detail
+from everwhen.alert_channels c
+where c.state = 'disabled' and c.refusals > 0
+order by since
+limit %(limit)s;
+
 -- name: record_facts
 -- What is amiss now: a finding that is open is seen again, others open, each with its event.
 with facts as (

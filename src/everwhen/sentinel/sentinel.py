@@ -101,6 +101,8 @@ class Sentinel:
             ),
             (FindingKind.LEASES_UNREAPED, await store.leases_unreaped(conn, before=before, limit=limit)),
             (FindingKind.RUNS_UNEXPIRED, await store.runs_unexpired(conn, before=before, limit=limit)),
+            (FindingKind.ALERTS_STANDING_STILL, await store.alerts_standing_still(conn, before=before, limit=limit)),
+            (FindingKind.CHANNEL_DISABLED, await store.channels_disabled(conn, limit=limit)),
         ):
             found[kind] = facts, len(facts) < limit
         return sum([

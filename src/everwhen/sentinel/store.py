@@ -57,6 +57,16 @@ async def runs_unexpired(conn: Conn, *, before: datetime, limit: int) -> list[Fa
     return await fetch_all(conn, _SQL["runs_unexpired"], {"before": before, "limit": limit}, Fact)
 
 
+async def alerts_standing_still(conn: Conn, *, before: datetime, limit: int) -> list[Fact]:
+    """Return channels with alerts that were due before then, and what nobody has matched since."""
+    return await fetch_all(conn, _SQL["alerts_standing_still"], {"before": before, "limit": limit}, Fact)
+
+
+async def channels_disabled(conn: Conn, *, limit: int) -> list[Fact]:
+    """Return channels that were disabled by what they refused."""
+    return await fetch_all(conn, _SQL["channels_disabled"], {"limit": limit}, Fact)
+
+
 async def gates_standing_still(conn: Conn, *, before: datetime, limit: int) -> list[Fact]:
     """Return schedules with runs behind their gates that had to be looked at before then."""
     return await fetch_all(conn, _SQL["gates_standing_still"], {"before": before, "limit": limit}, Fact)

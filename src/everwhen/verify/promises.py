@@ -56,6 +56,10 @@ async def _expired(conn: Connection, limit: int, now: datetime) -> list[Violatio
     return await store.late_runs_nobody_expired(conn, limit=limit, before=now - LIVENESS)
 
 
+async def _sent(conn: Connection, limit: int, now: datetime) -> list[Violation]:
+    return await store.alerts_nobody_sends(conn, limit=limit, before=now - LIVENESS)
+
+
 async def _live(conn: Connection, limit: int, now: datetime) -> list[Violation]:
     return await store.live_runs(conn, limit=limit, now=now)
 
@@ -275,6 +279,19 @@ PROMISES: Final = (
         "A workflow's run ends when all its nodes have, and not before.",
         _plain(store.workflows_ended_otherwise),
     ),
+    Promise(
+        "alerts_that_miscount",
+        ("I28",),
+        "A message counts what its receiver is told, each occasion once.",
+        _plain(store.alerts_that_miscount),
+    ),
+    Promise(
+        "alerts_without_an_outcome",
+        ("I28",),
+        "An alert is delivered, or dead with its last error, and each try of it is written down.",
+        _plain(store.alerts_without_an_outcome),
+    ),
+    Promise("alerts_nobody_sends", ("I28",), "What happened is told: no signal and no alert stands still.", _sent),
     Promise("orphans", ("I32",), "No row is about a run that is not there.", _plain(store.orphans)),
 )
 """In the order in which they are printed."""

@@ -10,6 +10,42 @@ group by tenant_id, schedule_uid, nominal_at, source, operation_id, origin_run_i
 having count(*) > 1
 limit %(limit)s;
 
+-- name: alerts_that_miscount
+-- A message tells what it was given: its count, its counts by kind and what its receiver was told of are one number.
+select d.tenant_id, d.delivery_id::text as subject,
+       format('tells %%s, by kind %%s, told %%s, shows %%s', d.total, c.counted, k.told, jsonb_array_length(d.shown)) as detail
+from everwhen.alert_deliveries d
+cross join lateral (select coalesce(sum(c.value::int), 0) as counted from jsonb_each_text(d.counts) c) c
+cross join lateral (
+  select count(*) as told from everwhen.alert_told t where t.tenant_id = d.tenant_id and t.delivery_id = d.delivery_id) k
+where c.counted <> d.total or jsonb_array_length(d.shown) <> least(d.total, 20)
+  or (not d.is_test and d.resend_of is null and k.told <> d.total)
+limit %(limit)s;
+
+-- name: alerts_without_an_outcome
+-- Each try was written down, and a delivery is where its last try left it.
+select d.tenant_id, d.delivery_id::text as subject,
+       format('%%s after %%s tries, the last %%s', d.state, d.tries, coalesce(t.outcome, 'unknown')) as detail
+from everwhen.alert_deliveries d
+left join everwhen.alert_tries t on t.tenant_id = d.tenant_id and t.delivery_id = d.delivery_id and t.try = d.tries
+where case d.state
+        when 'delivered' then t.outcome is distinct from 'delivered'
+        when 'dead' then d.response is null or coalesce(t.outcome, 'delivered') not in ('failed', 'refused')
+        when 'sending' then t.try is null or t.ended_at is not null
+        else d.tries > 0 and coalesce(t.outcome, 'delivered') not in ('failed', 'refused')
+      end
+limit %(limit)s;
+
+-- name: alerts_nobody_sends
+-- What happened is matched, and what is due is tried.
+select tenant_id, subject, detail from (
+  select d.tenant_id, d.delivery_id::text as subject, format('due since %%s', d.look_at) as detail
+  from everwhen.alert_deliveries d where d.look_at < %(before)s
+  union all
+  select s.tenant_id, s.signal_id::text, format('%%s at %%s was not matched', s.kind, s.at)
+  from everwhen.alert_signals s where s.at < %(before)s) a
+limit %(limit)s;
+
 -- name: runs_in_several_places
 -- A run waits, or is held behind its schedule's gate, or is leased, or has ended: never two of the four.
 select r.tenant_id, r.run_id::text as subject,

@@ -257,3 +257,19 @@ async def more_running_than_allowed(conn: Conn, *, limit: int) -> list[Violation
 async def slots_that_do_not_fit(conn: Conn, *, limit: int) -> list[Violation]:
     """Return slots without a live run, and live runs that were let in without a slot."""
     return await _broken(conn, "slots_that_do_not_fit", limit)
+
+
+async def alerts_that_miscount(conn: Conn, *, limit: int) -> list[Violation]:
+    """Return messages whose counts differ from what was told."""
+    return await _broken(conn, "alerts_that_miscount", limit)
+
+
+async def alerts_without_an_outcome(conn: Conn, *, limit: int) -> list[Violation]:
+    """Return deliveries that are not where their last try left them."""
+    return await _broken(conn, "alerts_without_an_outcome", limit)
+
+
+async def alerts_nobody_sends(conn: Conn, *, limit: int, before: datetime) -> list[Violation]:
+    """Return messages and signals that had to be looked at before then."""
+    params = {"limit": limit, "before": before}
+    return await fetch_all(conn, _SQL["alerts_nobody_sends"], params, Violation)
