@@ -30,14 +30,15 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from everwhen import clock, roles
+from everwhen.alerts import api as alerts_api
+from everwhen.alerts import deliveries_api as alert_deliveries_api
+from everwhen.alerts import unsubscribing
+from everwhen.alerts.assembling import make_courier, make_kit
 from everwhen.alerts.channels.email.configuration import read_sender
 from everwhen.alerts.channels.email.server import read_server
 from everwhen.alerts.channels.protocol import ChannelKind
 from everwhen.alerts.channels.registry import Outside, make_kinds
-from everwhen.alerts import api as alerts_api
-from everwhen.alerts import deliveries_api as alert_deliveries_api
-from everwhen.alerts import unsubscribing
-from everwhen.alerts.assembling import make_kit
+from everwhen.alerts.notifier import Notifier
 from everwhen.alerts.texts import api as alert_templates_api
 from everwhen.calendars import api as calendars_api
 from everwhen.config import RoleName, Settings
@@ -79,7 +80,7 @@ from everwhen.postgres.migrate import assert_compatible
 from everwhen.postgres.pool import Connection, Database, PoolLimits, SetClock
 from everwhen.postgres.wakeups import Wakeups, line_topic, notify, role_topic
 from everwhen.replies import service as replies
-from everwhen.roles import Loop, Role
+from everwhen.roles import Closing, Loop, Role
 from everwhen.runs import api as runs_api
 from everwhen.runs.ends import OnEnded, follow_with
 from everwhen.schedules import ahead_api, catchup_api, streaks, tz_api
@@ -272,7 +273,7 @@ def make_app(services: Services) -> FastAPI:
         first_routes=[*worker.routes(), *downloads.routes()],
         first_routes=worker.routes(),
     )
-    app.state.alerts = make_kit(settings.jwt_secret.get_secret_value())
+    app.state.alerts = make_kit(services.channels, services.sealer, secret=settings.jwt_secret.get_secret_value())
     return app
 
 
@@ -286,6 +287,15 @@ def _identity_limits(settings: Settings) -> IdentityLimits:
         session_most=timedelta(seconds=settings.session_seconds_max),
         session_idle=timedelta(seconds=settings.session_idle_seconds),
     )
+def make_notifier(services: Services) -> Notifier:
+    """Make the role that tells people; it signs links and codes with the installation's secret."""
+    settings = services.settings
+    if settings.jwt_secret is None:
+        raise ConfigurationError("the notifier needs EVERWHEN_JWT_SECRET, the one of the API")
+    kit = make_kit(services.channels, services.sealer, secret=settings.jwt_secret.get_secret_value())
+    public_url = (settings.public_url or f"http://{settings.host}:{settings.port}").rstrip("/")
+    courier = make_courier(services.database, kit, public_url=public_url, jitter=clock.jitter)
+    return Notifier(database=services.database, courier=courier, retention_days=settings.alert_retention_days)
 
 
 def make_role(name: RoleName, services: Services) -> Role:  # noqa: C901, PLR0911  # one for each role
@@ -339,6 +349,8 @@ def make_role(name: RoleName, services: Services) -> Role:  # noqa: C901, PLR091
             return Sweeper(database=services.database, sweeps=SWEEPS)
         case "porter":
             return Porter(database=services.database, depot=services.payloads.depot)
+        case "notifier":
+            return make_notifier(services)
         case "api":
             raise ValueError("the API does not tick")
 
@@ -431,7 +443,11 @@ async def _run_role(role: Role, services: Services, stop: asyncio.Event) -> None
             async with services.database.system() as conn:
                 return conn.now
 
-        await roles.run(role, Loop(clock=database_clock, wait_for_wakeup=wait_for_wakeup, stop=stop))
+        try:
+            await roles.run(role, Loop(clock=database_clock, wait_for_wakeup=wait_for_wakeup, stop=stop))
+        finally:
+            if isinstance(role, Closing):
+                await role.close()
 
 
 def _spare_the_collector() -> None:

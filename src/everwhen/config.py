@@ -52,6 +52,9 @@ RoleName = Literal[
     "porter",
     "sentinel",
     "sweeper",
+    "sentinel",
+    "sweeper",
+    "notifier",
 ]
 ALL_ROLES: Final[tuple[RoleName, ...]] = (
     "api",
@@ -65,6 +68,7 @@ ALL_ROLES: Final[tuple[RoleName, ...]] = (
     "porter",
     "sentinel",
     "sweeper",
+    "notifier",
 )
 
 
@@ -154,6 +158,11 @@ class Settings(BaseSettings):
     )
     payload_uploads_max: Annotated[int, Field(ge=1, le=1000)] = Field(
         16, description="Uploads that one process lets in at once; each takes about 24 MiB of memory."
+    public_url: str | None = Field(
+        None, description="Where people reach this installation: what links in alerts begin with; unset: host and port."
+    )
+    alert_retention_days: Annotated[float, Field(ge=1, le=3650)] = Field(
+        90.0, description="How long alerts that have ended are kept, with their tries."
     )
     metrics_port: Annotated[int, Field(ge=0, le=65535)] | None = Field(
         None, description="A port that serves /metrics without a token, for any role; unset: none does."

@@ -17,7 +17,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 import psycopg
 import structlog
@@ -63,6 +63,15 @@ class Role(Protocol):
 
     async def tick(self, now: datetime) -> Tick:
         """Do one bounded batch of work as of `now`."""
+        ...
+
+
+@runtime_checkable
+class Closing(Protocol):
+    """A role that leaves something under way between its ticks, and ends it when it is told to stop."""
+
+    async def close(self) -> None:
+        """End what is under way, in bounded time."""
         ...
 
 
