@@ -245,7 +245,7 @@ begin
                            'alert_tries'] loop
     execute format('alter table everwhen.%I enable row level security, force row level security', t);
     execute format('create policy own_rows on everwhen.%I to everwhen_tenant
-                    using (tenant_id = everwhen.current_tenant()) with check (tenant_id = everwhen.current_tenant())', t);
+                    using (tenant_id = (select everwhen.current_tenant())) with check (tenant_id = (select everwhen.current_tenant()))', t);
     execute format('create policy all_tenants on everwhen.%I to everwhen_system using (true) with check (true)', t);
   end loop;
 end $$;

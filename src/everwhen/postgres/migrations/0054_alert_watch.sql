@@ -14,7 +14,7 @@ create index alert_watched_since on everwhen.alert_watched (since);
 
 alter table everwhen.alert_watched enable row level security, force row level security;
 create policy own_rows on everwhen.alert_watched to everwhen_tenant
-  using (tenant_id = everwhen.current_tenant()) with check (tenant_id = everwhen.current_tenant());
+  using (tenant_id = (select everwhen.current_tenant())) with check (tenant_id = (select everwhen.current_tenant()));
 create policy all_tenants on everwhen.alert_watched to everwhen_system using (true) with check (true);
 grant select on everwhen.alert_watched to everwhen_tenant;
 grant select, insert, update, delete on everwhen.alert_watched to everwhen_system;
