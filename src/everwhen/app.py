@@ -271,7 +271,6 @@ def make_app(services: Services) -> FastAPI:
         plane,
         routers=[*(feature.router for feature in FEATURES), unsubscribing.router],
         first_routes=[*worker.routes(), *downloads.routes()],
-        first_routes=worker.routes(),
     )
     app.state.alerts = make_kit(services.channels, services.sealer, secret=settings.jwt_secret.get_secret_value())
     return app

@@ -52,8 +52,6 @@ RoleName = Literal[
     "porter",
     "sentinel",
     "sweeper",
-    "sentinel",
-    "sweeper",
     "notifier",
 ]
 ALL_ROLES: Final[tuple[RoleName, ...]] = (
@@ -158,6 +156,7 @@ class Settings(BaseSettings):
     )
     payload_uploads_max: Annotated[int, Field(ge=1, le=1000)] = Field(
         16, description="Uploads that one process lets in at once; each takes about 24 MiB of memory."
+    )
     public_url: str | None = Field(
         None, description="Where people reach this installation: what links in alerts begin with; unset: host and port."
     )
