@@ -286,6 +286,8 @@ def _identity_limits(settings: Settings) -> IdentityLimits:
         session_most=timedelta(seconds=settings.session_seconds_max),
         session_idle=timedelta(seconds=settings.session_idle_seconds),
     )
+
+
 def make_notifier(services: Services) -> Notifier:
     """Make the role that tells people; it signs links and codes with the installation's secret."""
     settings = services.settings

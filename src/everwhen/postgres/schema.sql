@@ -49,6 +49,72 @@ CREATE FUNCTION everwhen.new_lease_token() RETURNS bigint
     LANGUAGE sql
     RETURN ((nextval('everwhen.lease_numbers'::regclass) << 20) | (floor((random() * (1048576)::double precision)))::bigint);
 
+CREATE FUNCTION everwhen.signal_attempts() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  if exists (select from everwhen.subscription_kinds k where k.kind = 'attempt.failed') then
+    insert into everwhen.alert_signals (tenant_id, kind, at, run_id, attempt)
+    select a.tenant_id, 'attempt.failed', a.finished_at, a.run_id, a.attempt
+    from written a
+    where a.outcome in ('failed', 'timed_out', 'lost') and exists (
+      select from everwhen.subscription_kinds k where k.tenant_id = a.tenant_id and k.kind = 'attempt.failed');
+  end if;
+  return null;
+end $$;
+
+CREATE FUNCTION everwhen.signal_ends() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  if exists (select from everwhen.subscription_kinds) then
+    insert into everwhen.alert_signals (tenant_id, kind, at, run_id)
+    select e.tenant_id, 'run.' || e.state, e.finished_at, e.run_id
+    from written e
+    where exists (
+      select from everwhen.subscription_kinds k where k.tenant_id = e.tenant_id and k.kind = 'run.' || e.state);
+  end if;
+  return null;
+end $$;
+
+CREATE FUNCTION everwhen.signal_findings() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  insert into everwhen.alert_signals (tenant_id, kind, at, subject, detail)
+  select f.tenant_id, 'finding.' || f.kind, f.at, f.subject, f.detail || jsonb_build_object('finding_id', f.finding_id)
+  from written f
+  where f.change = 'opened' and exists (
+    select from everwhen.subscription_kinds k where k.tenant_id = f.tenant_id and k.kind = 'finding.' || f.kind);
+  return null;
+end $$;
+
+CREATE FUNCTION everwhen.signal_pauses() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  insert into everwhen.alert_signals (tenant_id, kind, at, subject, detail)
+  select r.tenant_id, 'schedule.paused', r.changed_at, r.uid::text,
+         jsonb_build_object('revision', r.revision, 'reason', r.reason)
+  from written r
+  where r.action = 'paused' and r.changed_by = 'everwhen' and exists (
+    select from everwhen.subscription_kinds k where k.tenant_id = r.tenant_id and k.kind = 'schedule.paused');
+  return null;
+end $$;
+
+CREATE FUNCTION everwhen.signal_spans() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  insert into everwhen.alert_signals (tenant_id, kind, at, subject, detail)
+  select p.tenant_id, 'span.' || p.verdict, p.recorded_at, p.schedule_uid::text,
+         jsonb_build_object('first_at', p.first_at, 'last_at', p.last_at, 'instants', p.instants, 'reason', p.reason)
+  from written p
+  where exists (
+    select from everwhen.subscription_kinds k where k.tenant_id = p.tenant_id and k.kind = 'span.' || p.verdict);
+  return null;
+end $$;
+
 CREATE TABLE everwhen.admitted (
     tenant_id uuid NOT NULL,
     schedule_uid uuid NOT NULL,
@@ -58,6 +124,158 @@ CREATE TABLE everwhen.admitted (
 );
 
 ALTER TABLE ONLY everwhen.admitted FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.alert_channels (
+    tenant_id uuid NOT NULL,
+    name text NOT NULL,
+    kind text NOT NULL,
+    configuration jsonb NOT NULL,
+    state text NOT NULL,
+    state_reason text,
+    window_seconds double precision NOT NULL,
+    messages_an_hour integer,
+    quiet jsonb,
+    failures integer DEFAULT 0 NOT NULL,
+    refusals integer DEFAULT 0 NOT NULL,
+    last_success_at timestamp with time zone,
+    last_failure_at timestamp with time zone,
+    last_error text,
+    created_by text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    CONSTRAINT alert_channels_kind_check CHECK (((length(kind) >= 1) AND (length(kind) <= 40))),
+    CONSTRAINT alert_channels_messages_an_hour_check CHECK (((messages_an_hour >= 1) AND (messages_an_hour <= 36000))),
+    CONSTRAINT alert_channels_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+    CONSTRAINT alert_channels_state_check CHECK ((state = ANY (ARRAY['enabled'::text, 'disabled'::text]))),
+    CONSTRAINT alert_channels_window_seconds_check CHECK (((window_seconds >= (0)::double precision) AND (window_seconds <= (86400)::double precision)))
+)
+WITH (fillfactor='80');
+
+ALTER TABLE ONLY everwhen.alert_channels FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.alert_deliveries (
+    tenant_id uuid NOT NULL,
+    delivery_id uuid NOT NULL,
+    channel text NOT NULL,
+    recipient text NOT NULL,
+    state text NOT NULL,
+    is_test boolean DEFAULT false NOT NULL,
+    resend_of uuid,
+    subscriptions jsonb NOT NULL,
+    total integer NOT NULL,
+    counts jsonb NOT NULL,
+    shown jsonb NOT NULL,
+    window_from timestamp with time zone NOT NULL,
+    window_to timestamp with time zone NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    due_at timestamp with time zone NOT NULL,
+    look_at timestamp with time zone,
+    lease_token bigint,
+    tries integer DEFAULT 0 NOT NULL,
+    first_tried_at timestamp with time zone,
+    finished_at timestamp with time zone,
+    response text,
+    CONSTRAINT alert_deliveries_check CHECK ((((look_at IS NULL) = (state = ANY (ARRAY['delivered'::text, 'dead'::text]))) AND ((finished_at IS NULL) = (look_at IS NOT NULL)))),
+    CONSTRAINT alert_deliveries_state_check CHECK ((state = ANY (ARRAY['gathering'::text, 'sending'::text, 'retrying'::text, 'delivered'::text, 'dead'::text]))),
+    CONSTRAINT alert_deliveries_total_check CHECK ((total > 0))
+)
+WITH (fillfactor='50');
+
+ALTER TABLE ONLY everwhen.alert_deliveries FORCE ROW LEVEL SECURITY;
+
+CREATE SEQUENCE everwhen.alert_lease_numbers
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE everwhen.alert_listeners (
+    tenant_id uuid NOT NULL,
+    looked_at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE ONLY everwhen.alert_listeners FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.alert_outlets (
+    tenant_id uuid NOT NULL,
+    channel text NOT NULL,
+    recipient text NOT NULL,
+    verified_at timestamp with time zone,
+    tested_by uuid,
+    tested_at timestamp with time zone,
+    wrong_codes integer DEFAULT 0 NOT NULL,
+    unsubscribed_at timestamp with time zone,
+    opens_at timestamp with time zone,
+    urgent_opens_at timestamp with time zone,
+    allowance timestamp with time zone,
+    gathering uuid,
+    urgent_gathering uuid,
+    CONSTRAINT alert_outlets_recipient_check CHECK ((length(recipient) <= 320))
+)
+WITH (fillfactor='70');
+
+ALTER TABLE ONLY everwhen.alert_outlets FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.alert_routes (
+    tenant_id uuid NOT NULL,
+    subscription text NOT NULL,
+    channel text NOT NULL
+);
+
+ALTER TABLE ONLY everwhen.alert_routes FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.alert_secrets (
+    tenant_id uuid NOT NULL,
+    channel text NOT NULL,
+    name text NOT NULL,
+    sealed bytea NOT NULL,
+    CONSTRAINT alert_secrets_name_check CHECK (((length(name) >= 1) AND (length(name) <= 100)))
+);
+
+ALTER TABLE ONLY everwhen.alert_secrets FORCE ROW LEVEL SECURITY;
+
+CREATE SEQUENCE everwhen.alert_signal_ids
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE everwhen.alert_signals (
+    tenant_id uuid NOT NULL,
+    signal_id bigint DEFAULT nextval('everwhen.alert_signal_ids'::regclass) NOT NULL,
+    kind text NOT NULL,
+    at timestamp with time zone NOT NULL,
+    run_id uuid,
+    attempt smallint,
+    subject text,
+    detail jsonb
+);
+
+ALTER TABLE ONLY everwhen.alert_signals FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.alert_subscriptions (
+    tenant_id uuid NOT NULL,
+    name text NOT NULL,
+    scope text NOT NULL,
+    target text,
+    kinds text[] NOT NULL,
+    filter text NOT NULL,
+    after_failures integer NOT NULL,
+    pierces boolean NOT NULL,
+    is_enabled boolean NOT NULL,
+    created_by text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    CONSTRAINT alert_subscriptions_after_failures_check CHECK (((after_failures >= 1) AND (after_failures <= 50))),
+    CONSTRAINT alert_subscriptions_check CHECK (((target IS NULL) = (scope = 'tenant'::text))),
+    CONSTRAINT alert_subscriptions_kinds_check CHECK (((cardinality(kinds) >= 1) AND (cardinality(kinds) <= 40))),
+    CONSTRAINT alert_subscriptions_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+    CONSTRAINT alert_subscriptions_scope_check CHECK ((scope = ANY (ARRAY['tenant'::text, 'schedule'::text, 'task'::text, 'workflow'::text])))
+);
+
+ALTER TABLE ONLY everwhen.alert_subscriptions FORCE ROW LEVEL SECURITY;
 
 CREATE TABLE everwhen.alert_templates (
     tenant_id uuid NOT NULL,
@@ -72,6 +290,47 @@ CREATE TABLE everwhen.alert_templates (
 );
 
 ALTER TABLE ONLY everwhen.alert_templates FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.alert_told (
+    tenant_id uuid NOT NULL,
+    channel text NOT NULL,
+    recipient text NOT NULL,
+    occasion_id uuid NOT NULL,
+    delivery_id uuid NOT NULL,
+    kind text NOT NULL
+);
+
+ALTER TABLE ONLY everwhen.alert_told FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.alert_tries (
+    tenant_id uuid NOT NULL,
+    delivery_id uuid NOT NULL,
+    try integer NOT NULL,
+    began_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone,
+    outcome text,
+    response text,
+    seconds double precision,
+    CONSTRAINT alert_tries_check CHECK (((ended_at IS NULL) = (outcome IS NULL))),
+    CONSTRAINT alert_tries_outcome_check CHECK ((outcome = ANY (ARRAY['delivered'::text, 'failed'::text, 'refused'::text, 'abandoned'::text]))),
+    CONSTRAINT alert_tries_response_check CHECK ((length(response) <= 500))
+);
+
+ALTER TABLE ONLY everwhen.alert_tries FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.alert_watched (
+    tenant_id uuid NOT NULL,
+    kind text NOT NULL,
+    run_id uuid NOT NULL,
+    attempt smallint DEFAULT 0 NOT NULL,
+    progress text,
+    since timestamp with time zone NOT NULL,
+    told_at timestamp with time zone,
+    CONSTRAINT alert_watched_kind_check CHECK ((kind = ANY (ARRAY['run.late'::text, 'run.overdue'::text, 'run.zombie'::text])))
+)
+WITH (fillfactor='70');
+
+ALTER TABLE ONLY everwhen.alert_watched FORCE ROW LEVEL SECURITY;
 
 CREATE SEQUENCE everwhen.arrears_ids
     START WITH 1
@@ -741,6 +1000,14 @@ CREATE TABLE everwhen.streaks (
 
 ALTER TABLE ONLY everwhen.streaks FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE everwhen.subscription_kinds (
+    tenant_id uuid NOT NULL,
+    kind text NOT NULL,
+    subscription text NOT NULL
+);
+
+ALTER TABLE ONLY everwhen.subscription_kinds FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE everwhen.tasks (
     tenant_id uuid NOT NULL,
     name text NOT NULL,
@@ -903,8 +1170,41 @@ ALTER TABLE ONLY everwhen.workflows FORCE ROW LEVEL SECURITY;
 ALTER TABLE ONLY everwhen.admitted
     ADD CONSTRAINT admitted_pkey PRIMARY KEY (tenant_id, schedule_uid, run_id);
 
+ALTER TABLE ONLY everwhen.alert_channels
+    ADD CONSTRAINT alert_channels_pkey PRIMARY KEY (tenant_id, name);
+
+ALTER TABLE ONLY everwhen.alert_deliveries
+    ADD CONSTRAINT alert_deliveries_pkey PRIMARY KEY (tenant_id, delivery_id);
+
+ALTER TABLE ONLY everwhen.alert_listeners
+    ADD CONSTRAINT alert_listeners_pkey PRIMARY KEY (tenant_id);
+
+ALTER TABLE ONLY everwhen.alert_outlets
+    ADD CONSTRAINT alert_outlets_pkey PRIMARY KEY (tenant_id, channel, recipient);
+
+ALTER TABLE ONLY everwhen.alert_routes
+    ADD CONSTRAINT alert_routes_pkey PRIMARY KEY (tenant_id, subscription, channel);
+
+ALTER TABLE ONLY everwhen.alert_secrets
+    ADD CONSTRAINT alert_secrets_pkey PRIMARY KEY (tenant_id, channel, name);
+
+ALTER TABLE ONLY everwhen.alert_signals
+    ADD CONSTRAINT alert_signals_pkey PRIMARY KEY (tenant_id, signal_id);
+
+ALTER TABLE ONLY everwhen.alert_subscriptions
+    ADD CONSTRAINT alert_subscriptions_pkey PRIMARY KEY (tenant_id, name);
+
 ALTER TABLE ONLY everwhen.alert_templates
     ADD CONSTRAINT alert_templates_pkey PRIMARY KEY (tenant_id, kind, part);
+
+ALTER TABLE ONLY everwhen.alert_told
+    ADD CONSTRAINT alert_told_pkey PRIMARY KEY (tenant_id, channel, recipient, occasion_id);
+
+ALTER TABLE ONLY everwhen.alert_tries
+    ADD CONSTRAINT alert_tries_pkey PRIMARY KEY (tenant_id, delivery_id, try);
+
+ALTER TABLE ONLY everwhen.alert_watched
+    ADD CONSTRAINT alert_watched_pkey PRIMARY KEY (tenant_id, kind, run_id, attempt);
 
 ALTER TABLE ONLY everwhen.arrears
     ADD CONSTRAINT arrears_pkey PRIMARY KEY (tenant_id, schedule_uid, arrears_id);
@@ -1029,6 +1329,9 @@ ALTER TABLE ONLY everwhen.spans
 ALTER TABLE ONLY everwhen.streaks
     ADD CONSTRAINT streaks_pkey PRIMARY KEY (tenant_id, schedule_uid);
 
+ALTER TABLE ONLY everwhen.subscription_kinds
+    ADD CONSTRAINT subscription_kinds_pkey PRIMARY KEY (tenant_id, kind, subscription);
+
 ALTER TABLE ONLY everwhen.tasks
     ADD CONSTRAINT tasks_pkey PRIMARY KEY (tenant_id, name);
 
@@ -1066,6 +1369,20 @@ ALTER TABLE ONLY everwhen.workflows
     ADD CONSTRAINT workflows_pkey PRIMARY KEY (tenant_id, name);
 
 CREATE UNIQUE INDEX admitted_run ON everwhen.admitted USING btree (run_id, tenant_id);
+
+CREATE INDEX alert_deliveries_channel ON everwhen.alert_deliveries USING btree (tenant_id, channel, delivery_id);
+
+CREATE INDEX alert_deliveries_finished ON everwhen.alert_deliveries USING btree (finished_at) WHERE (finished_at IS NOT NULL);
+
+CREATE INDEX alert_deliveries_look ON everwhen.alert_deliveries USING btree (look_at) WHERE (look_at IS NOT NULL);
+
+CREATE INDEX alert_deliveries_state ON everwhen.alert_deliveries USING btree (tenant_id, state, delivery_id);
+
+CREATE INDEX alert_routes_channel ON everwhen.alert_routes USING btree (tenant_id, channel);
+
+CREATE INDEX alert_told_delivery ON everwhen.alert_told USING btree (tenant_id, delivery_id);
+
+CREATE INDEX alert_watched_since ON everwhen.alert_watched USING btree (since);
 
 CREATE INDEX arrears_look ON everwhen.arrears USING btree (look_at) WHERE (look_at IS NOT NULL);
 
@@ -1171,8 +1488,51 @@ CREATE INDEX workflow_runs_look ON everwhen.workflow_runs USING btree (look_at) 
 
 CREATE INDEX workflow_runs_past ON everwhen.workflow_runs USING btree (tenant_id, workflow, ended_at) WHERE (ended_at IS NOT NULL);
 
+CREATE TRIGGER signal_attempts AFTER INSERT ON everwhen.attempts REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION everwhen.signal_attempts();
+
+CREATE TRIGGER signal_ends AFTER INSERT ON everwhen.run_ends REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION everwhen.signal_ends();
+
+CREATE TRIGGER signal_findings AFTER INSERT ON everwhen.finding_events REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION everwhen.signal_findings();
+
+CREATE TRIGGER signal_pauses AFTER INSERT ON everwhen.schedule_revisions REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION everwhen.signal_pauses();
+
+CREATE TRIGGER signal_spans AFTER INSERT ON everwhen.spans REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION everwhen.signal_spans();
+
+ALTER TABLE ONLY everwhen.alert_channels
+    ADD CONSTRAINT alert_channels_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
+ALTER TABLE ONLY everwhen.alert_deliveries
+    ADD CONSTRAINT alert_deliveries_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
+ALTER TABLE ONLY everwhen.alert_listeners
+    ADD CONSTRAINT alert_listeners_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
+ALTER TABLE ONLY everwhen.alert_outlets
+    ADD CONSTRAINT alert_outlets_tenant_id_channel_fkey FOREIGN KEY (tenant_id, channel) REFERENCES everwhen.alert_channels(tenant_id, name) ON DELETE CASCADE;
+
+ALTER TABLE ONLY everwhen.alert_routes
+    ADD CONSTRAINT alert_routes_tenant_id_channel_fkey FOREIGN KEY (tenant_id, channel) REFERENCES everwhen.alert_channels(tenant_id, name);
+
+ALTER TABLE ONLY everwhen.alert_routes
+    ADD CONSTRAINT alert_routes_tenant_id_subscription_fkey FOREIGN KEY (tenant_id, subscription) REFERENCES everwhen.alert_subscriptions(tenant_id, name) ON DELETE CASCADE;
+
+ALTER TABLE ONLY everwhen.alert_secrets
+    ADD CONSTRAINT alert_secrets_tenant_id_channel_fkey FOREIGN KEY (tenant_id, channel) REFERENCES everwhen.alert_channels(tenant_id, name) ON DELETE CASCADE;
+
+ALTER TABLE ONLY everwhen.alert_subscriptions
+    ADD CONSTRAINT alert_subscriptions_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
 ALTER TABLE ONLY everwhen.alert_templates
     ADD CONSTRAINT alert_templates_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
+ALTER TABLE ONLY everwhen.alert_told
+    ADD CONSTRAINT alert_told_tenant_id_delivery_id_fkey FOREIGN KEY (tenant_id, delivery_id) REFERENCES everwhen.alert_deliveries(tenant_id, delivery_id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY everwhen.alert_tries
+    ADD CONSTRAINT alert_tries_tenant_id_delivery_id_fkey FOREIGN KEY (tenant_id, delivery_id) REFERENCES everwhen.alert_deliveries(tenant_id, delivery_id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY everwhen.alert_watched
+    ADD CONSTRAINT alert_watched_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
 
 ALTER TABLE ONLY everwhen.arrears
     ADD CONSTRAINT arrears_tenant_id_schedule_uid_revision_fkey FOREIGN KEY (tenant_id, schedule_uid, revision) REFERENCES everwhen.schedule_revisions(tenant_id, uid, revision);
@@ -1270,6 +1630,9 @@ ALTER TABLE ONLY everwhen.spans
 ALTER TABLE ONLY everwhen.streaks
     ADD CONSTRAINT streaks_tenant_id_schedule_uid_fkey FOREIGN KEY (tenant_id, schedule_uid) REFERENCES everwhen.schedules(tenant_id, uid);
 
+ALTER TABLE ONLY everwhen.subscription_kinds
+    ADD CONSTRAINT subscription_kinds_tenant_id_subscription_fkey FOREIGN KEY (tenant_id, subscription) REFERENCES everwhen.alert_subscriptions(tenant_id, name) ON DELETE CASCADE;
+
 ALTER TABLE ONLY everwhen.tasks
     ADD CONSTRAINT tasks_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
 
@@ -1296,11 +1659,55 @@ ALTER TABLE ONLY everwhen.workflows
 
 ALTER TABLE everwhen.admitted ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE everwhen.alert_channels ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.alert_deliveries ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.alert_listeners ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.alert_outlets ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.alert_routes ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.alert_secrets ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.alert_signals ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.alert_subscriptions ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE everwhen.alert_templates ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.alert_told ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.alert_tries ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.alert_watched ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY all_tenants ON everwhen.admitted TO everwhen_system USING (true) WITH CHECK (true);
 
+CREATE POLICY all_tenants ON everwhen.alert_channels TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.alert_deliveries TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.alert_listeners TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.alert_outlets TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.alert_routes TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.alert_secrets TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.alert_signals TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.alert_subscriptions TO everwhen_system USING (true) WITH CHECK (true);
+
 CREATE POLICY all_tenants ON everwhen.alert_templates TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.alert_told TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.alert_tries TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.alert_watched TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.arrears TO everwhen_system USING (true) WITH CHECK (true);
 
@@ -1376,6 +1783,8 @@ CREATE POLICY all_tenants ON everwhen.spans TO everwhen_system USING (true) WITH
 
 CREATE POLICY all_tenants ON everwhen.streaks TO everwhen_system USING (true) WITH CHECK (true);
 
+CREATE POLICY all_tenants ON everwhen.subscription_kinds TO everwhen_system USING (true) WITH CHECK (true);
+
 CREATE POLICY all_tenants ON everwhen.tasks TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.tenant_keys TO everwhen_system USING (true) WITH CHECK (true);
@@ -1438,7 +1847,29 @@ CREATE POLICY own_row ON everwhen.tenants FOR SELECT TO everwhen_tenant USING ((
 
 CREATE POLICY own_rows ON everwhen.admitted TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
+CREATE POLICY own_rows ON everwhen.alert_channels TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
+CREATE POLICY own_rows ON everwhen.alert_deliveries TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
+CREATE POLICY own_rows ON everwhen.alert_listeners TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
+CREATE POLICY own_rows ON everwhen.alert_outlets TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
+CREATE POLICY own_rows ON everwhen.alert_routes TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
+CREATE POLICY own_rows ON everwhen.alert_secrets TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
+CREATE POLICY own_rows ON everwhen.alert_signals TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
+CREATE POLICY own_rows ON everwhen.alert_subscriptions TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
 CREATE POLICY own_rows ON everwhen.alert_templates TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
+CREATE POLICY own_rows ON everwhen.alert_told TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
+CREATE POLICY own_rows ON everwhen.alert_tries TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
+CREATE POLICY own_rows ON everwhen.alert_watched TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.arrears TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
@@ -1514,6 +1945,8 @@ CREATE POLICY own_rows ON everwhen.spans TO everwhen_tenant USING ((tenant_id = 
 
 CREATE POLICY own_rows ON everwhen.streaks TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
+CREATE POLICY own_rows ON everwhen.subscription_kinds TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
 CREATE POLICY own_rows ON everwhen.tasks TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.tenant_keys TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
@@ -1568,6 +2001,8 @@ ALTER TABLE everwhen.spans ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.streaks ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE everwhen.subscription_kinds ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE everwhen.tasks ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.tenant_keys ENABLE ROW LEVEL SECURITY;
@@ -1609,8 +2044,47 @@ GRANT ALL ON FUNCTION everwhen.new_lease_token() TO everwhen_system;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.admitted TO everwhen_tenant;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.admitted TO everwhen_system;
 
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.alert_channels TO everwhen_tenant;
+GRANT SELECT,UPDATE ON TABLE everwhen.alert_channels TO everwhen_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.alert_deliveries TO everwhen_tenant;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.alert_deliveries TO everwhen_system;
+
+GRANT USAGE ON SEQUENCE everwhen.alert_lease_numbers TO everwhen_tenant;
+GRANT USAGE ON SEQUENCE everwhen.alert_lease_numbers TO everwhen_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.alert_listeners TO everwhen_tenant;
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.alert_listeners TO everwhen_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.alert_outlets TO everwhen_tenant;
+GRANT SELECT,UPDATE ON TABLE everwhen.alert_outlets TO everwhen_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.alert_routes TO everwhen_tenant;
+GRANT SELECT ON TABLE everwhen.alert_routes TO everwhen_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.alert_secrets TO everwhen_tenant;
+GRANT SELECT ON TABLE everwhen.alert_secrets TO everwhen_system;
+
+GRANT USAGE ON SEQUENCE everwhen.alert_signal_ids TO everwhen_tenant;
+GRANT USAGE ON SEQUENCE everwhen.alert_signal_ids TO everwhen_system;
+
+GRANT INSERT ON TABLE everwhen.alert_signals TO everwhen_tenant;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.alert_signals TO everwhen_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.alert_subscriptions TO everwhen_tenant;
+GRANT SELECT ON TABLE everwhen.alert_subscriptions TO everwhen_system;
+
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.alert_templates TO everwhen_tenant;
 GRANT SELECT ON TABLE everwhen.alert_templates TO everwhen_system;
+
+GRANT SELECT,INSERT ON TABLE everwhen.alert_told TO everwhen_tenant;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.alert_told TO everwhen_system;
+
+GRANT SELECT,INSERT ON TABLE everwhen.alert_tries TO everwhen_tenant;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.alert_tries TO everwhen_system;
+
+GRANT SELECT ON TABLE everwhen.alert_watched TO everwhen_tenant;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.alert_watched TO everwhen_system;
 
 GRANT USAGE ON SEQUENCE everwhen.arrears_ids TO everwhen_tenant;
 GRANT USAGE ON SEQUENCE everwhen.arrears_ids TO everwhen_system;
@@ -1742,6 +2216,9 @@ GRANT SELECT,INSERT ON TABLE everwhen.spans TO everwhen_system;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.streaks TO everwhen_tenant;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.streaks TO everwhen_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.subscription_kinds TO everwhen_tenant;
+GRANT SELECT ON TABLE everwhen.subscription_kinds TO everwhen_system;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.tasks TO everwhen_tenant;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.tasks TO everwhen_system;
