@@ -198,9 +198,12 @@ async def test_another_tenants_payload_is_like_one_that_is_not_there(client, pay
 async def test_who_only_reads_may_look_and_not_change(client, payloads, tenant):
     payload = await put(payloads, tenant, b"x")
     async with client_of(client._transport.app, token_of("viewer", tenant_id=tenant.id)) as viewer:
-        assert (await viewer.get(f"{PATH}/{payload.digest}/content")).status_code == 200
+        assert (await viewer.get(f"{PATH}/{payload.digest}")).status_code == 200
+        assert (await viewer.get(f"{PATH}/{payload.digest}/content")).status_code == 403
         assert (await viewer.delete(f"{PATH}/{payload.digest}")).status_code == 403
         assert (await viewer.post(PATH, content=b"y")).status_code == 403
+    async with client_of(client._transport.app, token_of("viewer", "payloads", tenant_id=tenant.id)) as trusted:
+        assert (await trusted.get(f"{PATH}/{payload.digest}/content")).status_code == 200
 
 
 # What refers to a payload ---------------------------------------------------------------------------------------------
