@@ -10,6 +10,7 @@ from psycopg_pool import PoolTimeout
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
+from everwhen.alerts import unsubscribing
 from everwhen.http.access import Anybody, PermittedRoute, Platform
 from everwhen.http.app import create_app
 from everwhen.http.auth import Authenticator
@@ -17,7 +18,7 @@ from everwhen.http.bodies import ControlRoute
 from everwhen.http.plane import ControlPlane
 from everwhen.http.roles import Permission
 from everwhen.postgres.errors import IndeterminateCommitError
-from tests.people import SECRET, client_of, token_of
+from tests.people import ROUTERS, SECRET, client_of, token_of
 
 PROBLEM_MEMBERS = {"type", "title", "status", "detail", "code", "errors", "request_id", "retryable", "docs"}
 ERRORS = {
@@ -59,6 +60,12 @@ def app_without_database(*, body_bytes_max: int = 8192):
     )
     route = PermittedRoute("/v1/worker/plain", plain, permission=Permission.ANY, methods=["POST"], name="worker.plain")
     return create_app(plane, routers=[router], first_routes=[route])
+
+
+def test_the_servers_own_routes_and_the_pages_that_need_no_token_let_it_start():
+    plane = ControlPlane(database=None, authenticator=Authenticator(SECRET), find_tenant=None)
+
+    create_app(plane, routers=[*ROUTERS, unsubscribing.router])
 
 
 def test_a_route_that_names_no_permission_keeps_the_server_from_starting():

@@ -14,7 +14,7 @@ from everwhen import __version__
 from everwhen.errors import Unavailable
 from everwhen.http import openapi, problems
 from everwhen.http.access import permission_of
-from everwhen.http.edge import OPEN_PATHS, Edge
+from everwhen.http.edge import OPEN_PATHS, OPEN_PREFIX, Edge
 from everwhen.http.fields import Utc
 from everwhen.http.plane import ControlPlane, plane_of
 from everwhen.http.roles import Permission
@@ -87,9 +87,14 @@ def resolve_routes(app: FastAPI) -> None:
 
 
 def _permissions(routes: Sequence[BaseRoute]) -> dict[str, Permission]:
-    """Return what each operation needs; deny by default: one that does not say so must not be served."""
+    """Return what each operation needs; deny by default: one that does not say so must not be served.
+
+    What lies below OPEN_PREFIX needs no token, and so no permission.
+    """
     found: dict[str, Permission] = {}
     for route in routes:
+        if getattr(route, "path", "").startswith(OPEN_PREFIX):
+            continue
         permission = permission_of(route)
         if permission is None or not isinstance(route, Route):
             raise ValueError(f"the route {getattr(route, 'path', route)} names no permission, or more than one")
