@@ -103,6 +103,7 @@ def test_an_import_creates_the_task_and_schedules_and_pauses_what_is_paused(tmp_
         "input": {"namespace": "default", "cronjob": "a"},
         "gap": "gap_end",
         "fold": "first",
+        "catch_up": {"policy": "coalesce", "on_resume": {"policy": "coalesce"}},
     }
     assert (second["name"], second["paused"]) == ("default.b", "suspended in Kubernetes")
     assert result.stdout.count("created") == 2

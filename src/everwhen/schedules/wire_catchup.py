@@ -2,7 +2,7 @@
 
 import json
 from datetime import timedelta
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, Field, JsonValue, Strict, model_validator
 
@@ -25,6 +25,9 @@ from everwhen.http.reasons import ReasonCode
 from everwhen.schedules.arrears.model import ArrearsRow
 from everwhen.schedules.arrears.preview import Preview
 
+MOST_WINDOW_SECONDS: Final = 366 * 86_400
+"""A year: what Temporal looks back after an outage, unless told otherwise."""
+
 
 class RuleFields(Wire):
     """What becomes of instants that passed undecided, for one cause."""
@@ -33,7 +36,9 @@ class RuleFields(Wire):
     keep: Keep = Field(
         default=Keep.LATEST, description="Which one a coalesced run is, and which run beyond `max_runs` do not."
     )
-    window_seconds: Seconds | None = Field(default=None, description="An instant late by more than this never runs.")
+    window_seconds: Annotated[float, Strict(), Field(ge=0, le=MOST_WINDOW_SECONDS, allow_inf_nan=False)] | None = Field(
+        default=None, description="An instant late by more than this never runs."
+    )
     max_runs: Annotated[int, Strict(), Field(ge=1, le=MOST_MAX_RUNS)] | None = Field(
         default=None, description="`replay` only: how many run at most; null: all."
     )
