@@ -21,6 +21,10 @@ SINGLE = {
     AlertKind.RUN_SKIPPED: ("skipped", "A run of X was skipped by a policy."),
     AlertKind.RUN_CANCELLED: ("cancelled", "A run of X was cancelled."),
     AlertKind.RUN_RECOVERED: ("recovered", "X recovered: a run of it succeeded again."),
+    AlertKind.RUN_FLAPPING: (
+        "fails and succeeds in turns",
+        "Runs of X fail and succeed in turns; nothing more is told of them until that is over.",
+    ),
     AlertKind.RUN_OVERDUE: ("will miss its deadline", "A run of X will miss its deadline if it goes on as it does."),
     AlertKind.WORKFLOW_SUCCEEDED: ("succeeded", "A run of the workflow X succeeded."),
     AlertKind.WORKFLOW_FAILED: ("failed", "A run of the workflow X failed."),

@@ -252,6 +252,13 @@ PHRASES: Final[Mapping[AlertKind, Phrase]] = {
         state=_recovered_state,
         sentence=_recovered,
     ),
+    AlertKind.RUN_FLAPPING: _of(
+        "flapping",
+        Tone.WARNING,
+        ("schedule flapping", "schedules flapping"),
+        state=_only("fails and succeeds in turns"),
+        sentence=_always("Runs of {name} fail and succeed in turns; nothing more is told of them until that is over."),
+    ),
     AlertKind.RUN_OVERDUE: _of(
         "will miss its deadline",
         Tone.WARNING,
