@@ -2,14 +2,25 @@
 
 import itertools
 import json
+from datetime import timedelta
 from urllib.parse import quote
 
 import pytest
 
+from everwhen.alerts import service as alerts
+from everwhen.alerts import subscribing
+from everwhen.alerts.channels.webhook.kind import Webhook
+from everwhen.alerts.model import ChannelDraft, SubscriptionDraft
+from everwhen.alerts.service import AlertsDesk, Kit
 from everwhen.calendars import service as calendars
 from everwhen.calendars.model import CalendarDraft
+from everwhen.core.alert_kinds import AlertKind
 from everwhen.core.calendars import Definition
+from everwhen.identity import service as identity
+from everwhen.identity.model import TokenWish
+from tests.alerts.scene import SIGNER, PlainSealer
 from tests.contracts.openapi_snapshot import app_for_its_document
+from tests.egress.guarded import egress
 from tests.factories import make_run, make_schedule, make_task, make_tenant
 from tests.operations.scene import begin, redrive
 from tests.people import app_on, client_of, token_of
@@ -73,7 +84,40 @@ PLAN = {
     "stop_after_dead": 1,
     "stop_dead_share": 0.5,
 }
+CHANNEL = {
+    "kind": "webhook",
+    "configuration": {"url": "https://hooks.test/x", "payload": "thin", "headers": {"x-team": "ops"}},
+    "secrets": {"secret": "whsec_" + "bm5u" * 8},
+    "window_seconds": 60.0,
+    "messages_an_hour": 10,
+    "quiet_hours": {"zone": "Europe/Berlin", "begins": "22:00", "ends": "07:00", "days": ["mon"]},
+}
+SUBSCRIPTION = {
+    "kinds": ["run.dead"],
+    "channels": ["ops"],
+    "scope": "task",
+    "target": "report",
+    "filter": "task:report",
+    "after_failures": 2,
+    "pierces": True,
+    "enabled": True,
+}
+REVOCATION = {"token_id": "x", "issued_until": "2026-11-01T00:00:00Z", "reason": "why"}
 BODIES = {
+    "create_alert_channel": {"name": "ops-2", **CHANNEL},
+    "update_alert_channel": CHANNEL,
+    "send_alert_test": {"recipient": ""},
+    "verify_alert_channel": {"code": "2345-6789"},
+    "disable_alert_channel": {"reason": "why"},
+    "resubscribe_alert_receiver": {"recipient": ""},
+    "create_alert_subscription": {"name": "dead-2", **SUBSCRIPTION},
+    "update_alert_subscription": SUBSCRIPTION,
+    "preview_alert_subscription": SUBSCRIPTION,
+    "put_member": {"roles": ["viewer"]},
+    "create_token": {"name": "ci", "roles": ["worker"], "queues": ["q"], "tasks": ["t"], "lifetime_seconds": 60.0},
+    "renew_token": {"lifetime_seconds": 60.0, "grace_seconds": 1.0},
+    "create_revocation": REVOCATION,
+    "create_platform_revocation": REVOCATION,
     "put_alert_template": {"source": "{{ tenant }}"},
     "preview_alert_template": {"kind": "run.dead", "templates": {"subject": "{{ tenant }}"}},
     "create_tenant": {"name": "acme"},
@@ -121,6 +165,7 @@ OPERATIONS = {
     for method, operation in methods.items()
 }
 KEYS = map(str, itertools.count())
+KIT = Kit(kinds={"webhook": Webhook(egress())}, sealer=PlainSealer(), signer=SIGNER)
 
 
 def mutations(body):
@@ -143,6 +188,9 @@ async def furnished(database):
     await calendars.create_calendar(database, tenant_id=tenant.id, name="nightly", draft=draft)
     run = await make_run(database, tenant)
     operation = await begin(database, tenant, redrive())
+    wish = TokenWish(name="ci", roles=["viewer"], queues=None, tasks=None, by="tester")
+    token, _ = await identity.create_token(database, tenant_id=tenant.id, wish=wish, lifetime=timedelta(hours=1))
+    await identity.put_member(database, tenant_id=tenant.id, subject="login:ada", roles=["viewer"], by="tester")
     return {
         "tenant": "acme",
         "name": "nightly",
@@ -156,12 +204,30 @@ async def furnished(database):
         "kind": "run.dead",
         "part": "text",
         "digest": f"sha256:{0:064}",
+        "token": str(token.token_id),
+        "subject": "login:ada",
+        "channel": "ops",
+        "subscription": "dead",
+        "delivery": await furnish_alerts(database, tenant),
     }
+
+
+async def furnish_alerts(database, tenant) -> str:
+    """A channel and a subscription; return the id of a delivery."""
+    draft = ChannelDraft(**{key: CHANNEL[key] for key in ("kind", "configuration", "secrets")})
+    desk = AlertsDesk(database=database, kit=KIT)
+    await alerts.create_channel(desk, tenant_id=tenant.id, name="ops", draft=draft, by="tester")
+    wanted = SubscriptionDraft(kinds=frozenset({AlertKind.RUN_DEAD}), channels=("ops",))
+    await subscribing.create_subscription(database, tenant_id=tenant.id, name="dead", draft=wanted, by="tester")
+    [delivery] = await alerts.send_tests(database, tenant_id=tenant.id, name="ops")
+    return str(delivery)
 
 
 @pytest.fixture
 async def client(database, furnished):
-    async with client_of(app_on(database), token_of("platform", "admin")) as opened:
+    app = app_on(database)
+    app.state.alerts = KIT
+    async with client_of(app, token_of("platform", "admin")) as opened:
         yield opened
 
 

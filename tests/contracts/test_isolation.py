@@ -18,6 +18,8 @@ import psycopg
 import pytest
 from obstore.store import MemoryStore
 
+from everwhen.alerts import store as alerts_store
+from everwhen.alerts.reading import store as alerts_reading_store
 from everwhen.alerts.texts import service as alert_templates
 from everwhen.alerts.texts import store as alert_templates_store
 from everwhen.alerts.texts.parts import Part
@@ -45,6 +47,7 @@ from everwhen.tasks import store as tasks_store
 from everwhen.tenants import store as tenants_store
 from everwhen.workflows import store as workflows_store
 from everwhen.workflows.catalogue import store as catalogue_store
+from tests.contracts.alerts import KIT, Alerts, furnish_alerts
 from tests.factories import make_run, make_schedule, make_task, make_tenant
 from tests.operations.scene import begin, redrive
 from tests.payloads.scene import put
@@ -71,6 +74,8 @@ STORES = (
     payloads_store,
     workflows_store,
     catalogue_store,
+    alerts_store,
+    alerts_reading_store,
     alert_templates_store,
 )
 CANARY = "linnet"  # no word of the API
@@ -95,6 +100,23 @@ BODIES = {
     "get_alert_template": None,
     "preview_alert_template": {"kind": "run.dead"},
     "put_alert_template": {"source": "{{ tenant }}"},
+    "create_alert_channel": {"name": "made", "kind": "email", "configuration": {"to": ["made@ops.test"]}},
+    "list_alert_channels": None,
+    "get_alert_channel": None,
+    "update_alert_channel": {"kind": "email", "configuration": {"to": ["{address}", "{unsubscribed}"]}},
+    "verify_alert_channel": {"code": "{code}"},
+    "resubscribe_alert_receiver": {"recipient": "{unsubscribed}"},
+    "send_alert_test": {"recipient": "{unsubscribed}"},
+    "disable_alert_channel": {"reason": "why"},
+    "enable_alert_channel": None,
+    "create_alert_subscription": {"name": "made", "kinds": ["run.late"], "channels": ["{channel}"]},
+    "list_alert_subscriptions": None,
+    "get_alert_subscription": None,
+    "preview_alert_subscription": {"kinds": ["run.dead"], "channels": ["{channel}"]},
+    "update_alert_subscription": {"kinds": ["run.late"], "channels": ["{channel}"]},
+    "list_alert_deliveries": None,
+    "get_alert_delivery": None,
+    "resend_alert_delivery": None,
     "list_calendars": None,
     "get_calendar": None,
     "list_versions": None,
@@ -121,6 +143,7 @@ BODIES = {
     "get_workflow_version": None,
     "validate_workflow": {"definition": {"nodes": [{"id": "a", "task": "{}"}]}},
     "get_workflow_run": None,
+    "explain_node": None,
     "draw_workflow_run": None,
     "list_instances": None,
     "create_workflow": {"name": "made", "definition": {"nodes": [{"id": "a", "task": "{}"}]}},
@@ -169,6 +192,8 @@ BODIES = {
     "delete_schedule": None,
     "delete_calendar": None,
     "delete_alert_template": None,
+    "delete_alert_subscription": None,
+    "delete_alert_channel": None,
     "delete_payload": None,
     "revoke_token": None,
     "remove_member": None,
@@ -179,6 +204,8 @@ NAMELESS = {
     "list_calendars", "create_calendar",
     "list_alert_templates", "get_alert_template", "preview_alert_template", "put_alert_template",
     "delete_alert_template",
+    "create_alert_channel", "list_alert_channels", "list_alert_subscriptions", "preview_alert_subscription",
+    "list_alert_deliveries",
     "get_tenant", "list_tasks", "list_schedules", "preview_timing", "list_runs", "create_task", "forecast_tenant",
     "draw_forecast", "smooth_schedules", "get_tz", "review_tz",
     "list_dead_letters", "list_dead_runs", "dismiss_dead_letters", "create_operation", "list_operations",
@@ -230,6 +257,12 @@ class Things:
     payload: str
     token: str
     member: str
+    alerts: Alerts
+
+    @property
+    def names(self) -> dict[str, str]:
+        """All of them, each by what it is."""
+        return {key: value for key, value in vars(self).items() if key != "alerts"} | vars(self.alerts)
 
 
 NOBODY = Things(
@@ -247,6 +280,15 @@ NOBODY = Things(
     payload=f"sha256:{0:064}",
     token=str(uuid.UUID(int=10)),
     member="login:nobody",
+    alerts=Alerts(
+        channel="no-channel",
+        unused_channel="no-unused",
+        address="nobody@ops.test",
+        code="no-code",
+        unsubscribed="nobody@gone.test",
+        subscription="no-subscription",
+        delivery=str(uuid.UUID(int=11)),
+    ),
 )
 ABOUT_DEAD_RUNS = {"dismiss_run", "restore_run", "redrive_run"}
 
@@ -255,8 +297,10 @@ DEPOT = Depot(MemoryStore())
 
 
 def app_with_payloads(db: Database):
-    """The application, with the depot that the tenants' payloads are in."""
-    return app_on(db, payloads=Payloads.on(db, DEPOT))
+    """The application, with the depot that the tenants' payloads are in, and what their channels are made of."""
+    app = app_on(db, payloads=Payloads.on(db, DEPOT))
+    app.state.alerts = KIT
+    return app
 
 
 async def furnish(db: Database, *, name: str):
@@ -285,6 +329,7 @@ async def furnish(db: Database, *, name: str):
         payload=(await put(Payloads.on(db, DEPOT), tenant, name.encode())).digest,
         token=await furnish_token(db, tenant, name=name),
         member=f"login:{name}",
+        alerts=await furnish_alerts(db, tenant, name=name),
     )
     return tenant, things
 
@@ -296,7 +341,9 @@ def filled(value, things: Things):
     if isinstance(value, list):
         return [filled(inner, things) for inner in value]
     if isinstance(value, str):
-        return value.replace("{schedule}", things.schedule).replace("{}", things.task)
+        for name, text in things.names.items():
+            value = value.replace(f"{{{name}}}", text)
+        return value.replace("{}", things.task)
     return value
 
 
@@ -354,6 +401,9 @@ async def call(client, operation: str, method: str, path: str, *, tenant: str, t
         "digest": things.payload,
         "token": things.token,
         "subject": things.member,
+        "channel": things.alerts.unused_channel if operation == "delete_alert_channel" else things.alerts.channel,
+        "subscription": things.alerts.subscription,
+        "delivery": things.alerts.delivery,
     }
     url = path.format(tenant=tenant, name=target, version=1, year=2027, fingerprint="none", **ids)
     body = filled(BODIES[operation], things)
@@ -363,7 +413,7 @@ async def call(client, operation: str, method: str, path: str, *, tenant: str, t
         method, url, json=body, headers={"Request-Id": "fixed", "Idempotency-Key": next(KEYS)}
     )
     text = answer.text
-    for name in sorted(vars(things).values(), key=len, reverse=True):
+    for name in sorted(things.names.values(), key=len, reverse=True):
         text = text.replace(name, "*")
     return answer.status_code, text
 
