@@ -58,7 +58,7 @@ async def backfill(scene: Scene, uid: uuid.UUID) -> Step:
 
 
 async def redrive(scene: Scene, _uid: uuid.UUID) -> Step:
-    await scene.request(key="dies")
+    await scene.request()
     (lease,) = await scene.claim()
     await scene.end(lease, "failed")
     making = Making(tenant_id=scene.tenant.id, by="ann")

@@ -42,7 +42,7 @@ async def test_a_redrive_waits_for_room_whatever_the_policy_does(scene: Scene) -
 
 async def test_a_redrive_that_succeeds_lets_a_held_up_line_go_on(scene: Scene) -> None:
     await scene.create(policy="strict_sequential", on_failure="hold", every="PT24H")
-    first, second = await scene.request(), await scene.request(key="2")
+    first, second = await scene.request(), await scene.request()
     (lease,) = await scene.claim()
     await scene.end(lease, "failed")
     waiting = await scene.get(second.row.run_id)

@@ -190,7 +190,7 @@ async def test_a_schedule_that_was_resumed_before_the_attendant_came_is_left_alo
 async def test_an_expired_run_is_a_failure_and_one_asked_for_by_hand_does_not_count(database) -> None:
     scene = await make_scene(database, start_deadline_seconds=30.0)
     await scene.create(pause_after_failures=2)
-    await scene.request(key="1")
+    await scene.request()
     for lease in await scene.claim():
         await scene.end(lease, "failed")
     await scene.minute(0)
