@@ -274,6 +274,8 @@ def test_the_rules_and_options_are_those_of_a_definition():
         "finally_": "finally",
         "timeout": "timeout_seconds",
         "start_deadline": "start_deadline_seconds",
+        "heartbeat_timeout": "heartbeat_timeout_seconds",
+        "total_deadline": "total_deadline_seconds",
     }
     said = {words.get(name, name) for name in get_type_hints(Options)}
 
