@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import get_args
 
 import psycopg
 import psycopg_pool
@@ -10,6 +11,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from everwhen import roles
+from everwhen.app import MAKERS
+from everwhen.config import RoleName
 from everwhen.postgres.pool import Database, PoolLimits
 from everwhen.roles import Loop, Tick
 
@@ -282,3 +285,7 @@ async def gone(server, database, backend_pid):
     async with await psycopg.AsyncConnection.connect(server.superuser(database)) as conn:
         found = await conn.execute("select from pg_stat_activity where pid = %s", (backend_pid,))
         return await found.fetchone() is None
+
+
+def test_every_role_but_the_api_can_be_made():
+    assert set(MAKERS) == set(get_args(RoleName)) - {"api"}

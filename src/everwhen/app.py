@@ -6,13 +6,10 @@ begun, roles end after their tick, the pools close. A second signal ends the pro
 """
 
 import asyncio
-import contextlib
-import errno
 import gc
 import hashlib
-import signal
 import socket
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -21,13 +18,11 @@ from typing import Any, Final
 from uuid import UUID
 
 import structlog
-import uvicorn
 from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
 
 from everwhen import clock, roles
 from everwhen.alerts import api as alerts_api
@@ -91,6 +86,7 @@ from everwhen.sealing.service import Sealer
 from everwhen.sentinel import api as sentinel_api
 from everwhen.sentinel.sentinel import Sentinel
 from everwhen.sentinel.service import collect_metrics
+from everwhen.serving import SHUTDOWN_SECONDS, listen, start_server, stop_on_signals
 from everwhen.sweeping import Sweeper
 from everwhen.task_service import api as task_service_api
 from everwhen.task_service import form_api as task_forms_api
@@ -101,12 +97,6 @@ from everwhen.workflows import api as workflows_api
 from everwhen.workflows import runs_api as workflow_runs_api
 from everwhen.workflows.conductor import Conductor
 from everwhen.workflows.life import NodeFollower
-
-SHUTDOWN_SECONDS: Final = 3
-"""How long requests in progress may take to end; waiting claims are sent home before."""
-
-KEEP_ALIVE_SECONDS: Final = 75
-"""Longer than a client keeps an idle connection, so that a request never meets one that we are closing."""
 
 FEATURES: Final = (
     tenants_api,
@@ -299,61 +289,52 @@ def make_notifier(services: Services) -> Notifier:
     return Notifier(database=services.database, courier=courier, retention_days=settings.alert_retention_days)
 
 
-def make_role(name: RoleName, services: Services) -> Role:  # noqa: C901, PLR0911  # one for each role
-    """Make one of the roles that tick; the API is served apart."""
-    settings = services.settings
-    match name:
-        case "scheduler":
-            return Scheduler(
-                database=services.database,
-                ahead=timedelta(seconds=settings.plan_ahead_seconds),
-                batch=settings.scheduler_batch,
-            )
-        case "gatekeeper":
-            return Gatekeeper(database=services.database, on_ended=services.on_ended)
-        case "attendant":
-            return Attendant(database=services.database)
-        case "conductor":
-            return Conductor(
-                database=services.database,
-                on_ready=_wake_line,
-                on_ended=services.on_ended,
-                batch=settings.conductor_batch,
-            )
-        case "reaper":
-            return Reaper(
-                database=services.database,
-                jitter=clock.jitter,
-                batch=settings.reaper_batch,
-                on_ended=services.on_ended,
-            )
-        case "observer":
-            return Observer(
-                database=services.database,
-                observer_id=clock.new_id(clock.process_now()),
-                kept=timedelta(days=settings.observer_kept_days),
-            )
-        case "operator":
-            return Operator(
-                database=services.database,
-                on_ready=_wake_line,
-                on_ended=services.on_ended,
-                batch=settings.operator_batch,
-            )
-        case "sentinel":
-            return Sentinel(
-                database=services.database,
-                overdue=timedelta(seconds=settings.sentinel_overdue_seconds),
-                waiting=timedelta(seconds=settings.sentinel_wait_seconds),
-            )
-        case "sweeper":
-            return Sweeper(database=services.database, sweeps=SWEEPS)
-        case "porter":
-            return Porter(database=services.database, depot=services.payloads.depot)
-        case "notifier":
-            return make_notifier(services)
-        case "api":
-            raise ValueError("the API does not tick")
+MAKERS: Final[Mapping[str, Callable[[Services], Role]]] = {
+    "scheduler": lambda services: Scheduler(
+        database=services.database,
+        ahead=timedelta(seconds=services.settings.plan_ahead_seconds),
+        batch=services.settings.scheduler_batch,
+    ),
+    "gatekeeper": lambda services: Gatekeeper(database=services.database, on_ended=services.on_ended),
+    "attendant": lambda services: Attendant(database=services.database),
+    "conductor": lambda services: Conductor(
+        database=services.database,
+        on_ready=_wake_line,
+        on_ended=services.on_ended,
+        batch=services.settings.conductor_batch,
+    ),
+    "reaper": lambda services: Reaper(
+        database=services.database,
+        jitter=clock.jitter,
+        batch=services.settings.reaper_batch,
+        on_ended=services.on_ended,
+    ),
+    "observer": lambda services: Observer(
+        database=services.database,
+        observer_id=clock.new_id(clock.process_now()),
+        kept=timedelta(days=services.settings.observer_kept_days),
+    ),
+    "operator": lambda services: Operator(
+        database=services.database,
+        on_ready=_wake_line,
+        on_ended=services.on_ended,
+        batch=services.settings.operator_batch,
+    ),
+    "sentinel": lambda services: Sentinel(
+        database=services.database,
+        overdue=timedelta(seconds=services.settings.sentinel_overdue_seconds),
+        waiting=timedelta(seconds=services.settings.sentinel_wait_seconds),
+    ),
+    "sweeper": lambda services: Sweeper(database=services.database, sweeps=SWEEPS),
+    "porter": lambda services: Porter(database=services.database, depot=services.payloads.depot),
+    "notifier": make_notifier,
+}
+"""How each role that ticks is made; the API is served apart."""
+
+
+def make_role(name: RoleName, services: Services) -> Role:
+    """Make one of the roles that tick."""
+    return MAKERS[name](services)
 
 
 async def serve(
@@ -364,13 +345,13 @@ async def serve(
     With `any_port` a port that is taken is replaced by a free one.
     """
     stop = asyncio.Event()
-    _stop_on_signals(stop)
+    stop_on_signals(stop)
     async with open_services(settings, conninfo) as services, asyncio.TaskGroup() as tasks:
         listener = tasks.create_task(services.wakeups.listen_forever())  # a defect in it ends the process, as any
         end_api = asyncio.Event()
         url = ""
         if "api" in settings.roles:
-            listening = _listen(settings.host, settings.port, any_port=any_port)
+            listening = listen(settings.host, settings.port, any_port=any_port)
             url = f"http://{settings.host}:{listening.getsockname()[1]}"
             _start_api(services, tasks, end_api, listening)
             sightings = Sightings(
@@ -378,7 +359,7 @@ async def serve(
             )
             tasks.create_task(_run_role(sightings, services, stop))
         if settings.metrics_port is not None:
-            _start_metrics(services, tasks, end_api, _listen(settings.metrics_host, settings.metrics_port))
+            _start_metrics(services, tasks, end_api, listen(settings.metrics_host, settings.metrics_port))
         for name in settings.roles:
             if name != "api":
                 tasks.create_task(_run_role(make_role(name, services), services, stop))
@@ -397,7 +378,7 @@ async def serve(
 def _start_api(services: Services, tasks: asyncio.TaskGroup, end: asyncio.Event, listening: socket.socket) -> None:
     app = make_app(services)
     resolve_routes(app)
-    _start_server(app, tasks, end, listening, before_end=services.lines.close)
+    start_server(app, tasks, end, listening, before_end=services.lines.close)
 
 
 def _start_metrics(services: Services, tasks: asyncio.TaskGroup, end: asyncio.Event, listening: socket.socket) -> None:
@@ -407,31 +388,7 @@ def _start_metrics(services: Services, tasks: asyncio.TaskGroup, end: asyncio.Ev
 
     app = Starlette(routes=[Route("/metrics", answer)])
     log.info("metrics.started", port=listening.getsockname()[1])
-    _start_server(app, tasks, end, listening, before_end=lambda: None)
-
-
-def _start_server(
-    app: ASGIApp,
-    tasks: asyncio.TaskGroup,
-    end: asyncio.Event,
-    listening: socket.socket,
-    *,
-    before_end: Callable[[], None],
-) -> None:
-    server = _server(app)
-
-    async def serve_it() -> None:
-        await server.serve(sockets=[listening])
-        if not end.is_set():
-            raise RuntimeError("a server of ours ended by itself")
-
-    async def end_it() -> None:
-        await end.wait()
-        before_end()
-        server.should_exit = True
-
-    tasks.create_task(serve_it())
-    tasks.create_task(end_it())
+    start_server(app, tasks, end, listening, before_end=lambda: None)
 
 
 async def _run_role(role: Role, services: Services, stop: asyncio.Event) -> None:
@@ -464,65 +421,3 @@ def _spare_the_collector() -> None:
 async def _wake_line(conn: Connection, tenant_id: UUID, queue: str) -> None:
     """Wake whoever serves a queue."""
     await notify(conn, [line_topic(tenant_id, queue)])
-
-
-class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers: this process has one owner of signals."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None]:
-        yield
-
-
-def _listen(host: str, port: int, *, any_port: bool = False) -> socket.socket:
-    """Bind before anything else is started: a request that comes early is kept, not refused."""
-    try:
-        return _bound(host, port)
-    except OSError as error:
-        if any_port and error.errno == errno.EADDRINUSE:
-            return _bound(host, 0)
-        raise ConfigurationError(
-            f"cannot listen on {host}:{port}: {error.strerror}; choose another with EVERWHEN_PORT"
-        ) from error
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    family, kind, protocol, _, address = socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
-    )[0]
-    # With its protocol named, or asyncio leaves Nagle's algorithm on: 31 ms an answer instead of 0.4.
-    listening = socket.socket(family, kind, protocol)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-        listening.listen(2048)
-    except OSError:
-        listening.close()
-        raise
-    listening.setblocking(False)
-    return listening
-
-
-def _server(app: ASGIApp) -> _Server:
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        lifespan="off",
-        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        server_header=False,
-        date_header=False,
-    )
-    return _Server(config)
-
-
-def _stop_on_signals(stop: asyncio.Event) -> None:
-    def on_signal(number: signal.Signals) -> None:
-        if stop.is_set():
-            raise SystemExit(128 + number)
-        stop.set()
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, on_signal, number)

@@ -49,7 +49,7 @@ class Seen:
 
 def look_at(html, folder, *, width, scheme):
     """Open a mail at this width and scheme, and return what is seen."""
-    assert CHROMIUM is not None
+    assert CHROMIUM is not None, "no Chromium: `make browser` installs it"
     page = folder / f"{width}-{scheme}.html"
     page.write_text(html.replace("</body>", LOOK + "</body>"), encoding="utf-8")
     arguments = (

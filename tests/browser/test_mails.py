@@ -6,10 +6,10 @@ import pytest
 
 from everwhen.alerts.texts import Overrides, Part, preview, render, sample
 from everwhen.alerts.texts.styles import DARK, LIGHT
-from tests.browser.page import CHROMIUM, hexadecimal, look_at
+from tests.browser.page import hexadecimal, look_at
 from tests.colours import contrast
 
-pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="no Chromium"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 ENOUGH = 4.5
 
