@@ -21,7 +21,8 @@ class Server:
         self.port: int = self._held.getsockname()[1]
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=type(self).__name__, daemon=True)
-        self._listening: asyncio.Server | None = None
+        self._listening = False
+        self._greeting: dict[asyncio.Task[Any], socket.socket] = {}
         self.transports: set[Any] = set()
         self.connections = 0
 
@@ -58,27 +59,40 @@ class Server:
         asyncio.run_coroutine_threadsafe(work, self._loop).result(20)
 
     async def _up(self) -> None:
-        if self._listening is None:
-            self._listening = await self._loop.create_server(
-                self._counted, sock=self._held, ssl=self.tls(), backlog=512
-            )
+        if not self._listening:
+            self._held.listen(512)
+            self._loop.add_reader(self._held, self._accept, self.tls())
+            self._listening = True
+
+    def _accept(self, context: ssl.SSLContext | None) -> None:
+        """Take a connection ourselves: asyncio's own server forgets those whose TLS handshake is still under way."""
+        try:
+            taken, _ = self._held.accept()
+        except OSError:
+            return  # it has gone again
+        taken.setblocking(False)
+        greeting = self._loop.create_task(self._loop.connect_accepted_socket(self._counted, taken, ssl=context))
+        self._greeting[greeting] = taken
+        greeting.add_done_callback(self._greeted)
+
+    def _greeted(self, greeting: asyncio.Task[Any]) -> None:
+        taken = self._greeting.pop(greeting)
+        if greeting.cancelled() or greeting.exception():  # the peer went away, or does not trust us: its test says so
+            taken.close()
 
     async def _down(self) -> None:
-        if self._listening is not None:
-            self._listening.close()
-            self._listening = None
+        if self._listening:
+            self._loop.remove_reader(self._held)
+            self._listening = False
+            self._held.close()
             self._held = _bound(self.port)
+        await _ended(set(self._greeting))
         for transport in list(self.transports):
             transport.abort()
         self.transports.clear()
 
     async def _end(self) -> None:
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(5):
-                await asyncio.gather(*others, return_exceptions=True)
+        await _ended({task for task in asyncio.all_tasks() if task is not asyncio.current_task()})
         for _ in range(5):  # what is cut is closed a turn of the loop later
             await asyncio.sleep(0)
 
@@ -99,8 +113,17 @@ class Server:
         return made
 
 
+async def _ended(tasks: set[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(5):
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
 def _bound(port: int) -> socket.socket:
     held = socket.socket()
+    held.setblocking(False)
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     held.bind(("127.0.0.1", port))
     return held
