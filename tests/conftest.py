@@ -26,8 +26,9 @@ settings.load_profile("ci" if os.environ.get("CI") else "everwhen")
 
 
 def pytest_configure() -> None:
-    """Give the process a zone that nothing may lean on."""
+    """Give the process a zone that nothing may lean on, and no contexts of whoever runs the tests."""
     os.environ["TZ"] = "Asia/Kathmandu"
+    os.environ["XDG_CONFIG_HOME"] = "/nonexistent"
     time.tzset()
 
 

@@ -29,6 +29,7 @@ FILE: Final = "everwhen.toml"
 # Read by other parts of the project, each where it is documented, before or apart from these settings.
 OTHER_VARIABLES: Final = frozenset({
     "EVERWHEN_CONCURRENCY",
+    "EVERWHEN_CONTEXT",
     "EVERWHEN_FAILPOINT",
     "EVERWHEN_FAILPOINTS_ALLOWED",
     "EVERWHEN_FAILPOINT_LOG",

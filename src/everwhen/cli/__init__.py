@@ -14,6 +14,7 @@ from everwhen import __version__, failpoints
 COMMANDS: Final = {
     "alert": "everwhen.cli.alert:alert",
     "calendar": "everwhen.cli.calendar:calendar",
+    "context": "everwhen.cli.context:context",
     "db": "everwhen.cli.server:db",
     "dead": "everwhen.cli.dead:dead",
     "doctor": "everwhen.cli.doctor:doctor",
@@ -99,11 +100,16 @@ def _say_in_one_line(error: click.UsageError) -> NoReturn:
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="everwhen")
-def main() -> None:
+@click.option("-c", "--context", help="The context to go to: see everwhen context. [env: EVERWHEN_CONTEXT]")
+def main(context: str | None) -> None:
     """Everwhen: a durable, multi-tenant scheduler on PostgreSQL.
 
     `everwhen up` starts everything on a database of its own; `everwhen next` tells when an expression fires.
     """
+    if context is not None:
+        from everwhen.cli.contexts import choose
+
+        choose(context)
     _arm_failpoints()
 
 

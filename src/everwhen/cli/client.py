@@ -8,13 +8,15 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import click
+
+from everwhen.cli.contexts import Profile, choose, chosen, load, named_on_command_line, token_of
 
 if TYPE_CHECKING:
     import httpx2
@@ -28,6 +30,7 @@ USAGE, NOT_FOUND, DENIED, CONFLICT, UNAVAILABLE, STILL_WAITING, UNSUCCESSFUL, IN
 """Exit codes; docs/reference/cli.md says what each means."""
 
 _EXIT_CODES: Final = {401: DENIED, 403: DENIED, 404: NOT_FOUND, 409: CONFLICT, 412: CONFLICT, 429: UNAVAILABLE}
+_TARGET: Final = "everwhen.cli.target"
 _REPEATABLE: Final = frozenset({"GET", "HEAD"})
 
 
@@ -42,11 +45,18 @@ class CallFailed(Exception):  # noqa: N818  # an answer, not an accident
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Which server, as whom, and which tenant."""
+    """Which server, as whom, and which tenant.
+
+    `context` is where that was found. In a `protected` one, what destroys needs the tenant's name on the command line,
+    which `is_named` says is there.
+    """
 
     url: str
     token: str | None
     tenant: str | None
+    context: str | None = None
+    protected: bool = False
+    is_named: bool = False
 
 
 class Api:
@@ -184,13 +194,47 @@ def open_client() -> PlainClient:
 
 
 def find_target(*, url: str | None = None, tenant: str | None = None) -> Target:
-    """Options beat the environment, which beats what `everwhen up` left in this folder."""
+    """Options beat the environment, which beats the context, and that what `everwhen up` left in this folder.
+
+    A context that is named with `-c` is an option itself. Raises UsageError where none of several contexts is meant.
+    """
+    environment: Mapping[str, str] = {} if named_on_command_line() else os.environ
+    address = url or environment.get("EVERWHEN_URL") or None
     local = read_client_file()
-    return Target(
-        url=(url or os.environ.get("EVERWHEN_URL") or local.get("url") or DEFAULT_URL).rstrip("/"),
-        token=os.environ.get("EVERWHEN_TOKEN") or local.get("token"),
-        tenant=tenant or os.environ.get("EVERWHEN_TENANT") or local.get("tenant"),
+    contexts = load()
+    name = chosen(contexts, is_local=bool(local), is_needed=address is None)
+    if name is None:
+        found = _local_target(local, address)
+    else:
+        found = _target_of(name, contexts.get(name), address, has_token=bool(environment.get("EVERWHEN_TOKEN")))
+    found = replace(
+        found,
+        token=environment.get("EVERWHEN_TOKEN") or found.token,
+        tenant=tenant or environment.get("EVERWHEN_TENANT") or found.tenant,
+        is_named=tenant is not None,
     )
+    if (running := click.get_current_context(silent=True)) is not None:
+        running.find_root().meta[_TARGET] = found
+    return found
+
+
+def current_target() -> Target | None:
+    """Return where the command at hand goes to; None before it has found that."""
+    running = click.get_current_context(silent=True)
+    return None if running is None else running.find_root().meta.get(_TARGET)
+
+
+def _local_target(local: dict[str, str], address: str | None) -> Target:
+    url = (address or local.get("url") or DEFAULT_URL).rstrip("/")
+    return Target(url=url, token=local.get("token"), tenant=local.get("tenant"))
+
+
+def _target_of(name: str, profile: Profile, address: str | None, *, has_token: bool) -> Target:
+    """Return a context's target. To another address than its own neither its token nor its tenant goes along."""
+    if address is not None and address.rstrip("/") != profile.url:
+        return Target(url=address.rstrip("/"), token=None, tenant=None, context=name, protected=profile.protected)
+    token = None if has_token else token_of(name, profile)
+    return Target(url=profile.url, token=token, tenant=profile.tenant, context=name, protected=profile.protected)
 
 
 def read_client_file() -> dict[str, str]:
@@ -206,6 +250,7 @@ def with_api(function: Callable[..., None]) -> Callable[..., None]:
     """Give a command its connection as `api` and its `output` format, and end it in one line when a call fails."""
 
     @click.option("-t", "--tenant", help="The tenant's name. [env: EVERWHEN_TENANT]")
+    @click.option("-c", "--context", help="The context to go to. [env: EVERWHEN_CONTEXT]")
     @click.option("--url", help="The server's address. [env: EVERWHEN_URL]")
     @click.option(
         "-o",
@@ -216,7 +261,8 @@ def with_api(function: Callable[..., None]) -> Callable[..., None]:
         help="How to print.",
     )
     @functools.wraps(function)
-    def command(*, tenant: str | None, url: str | None, output: str, **options: Any) -> None:
+    def command(*, tenant: str | None, context: str | None, url: str | None, output: str, **options: Any) -> None:
+        choose(context)
         with one_line_failures(output):
             api = Api(find_target(url=url, tenant=tenant))
             try:

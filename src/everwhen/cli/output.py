@@ -48,12 +48,26 @@ def show_one(item: Row, *, kind: str, output: str, name: str = "name") -> None:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask on a terminal; without one, or in a pipe, insist on --yes. The output's format changes nothing here."""
-    if yes:
+    """Ask on a terminal; without one, or in a pipe, insist on --yes. The output's format changes nothing here.
+
+    In a protected context the tenant's name is needed as well: as --tenant, or typed on the terminal.
+    """
+    from everwhen.cli.client import current_target
+
+    target = current_target()
+    wanted = target.tenant if target is not None and target.protected else None
+    is_named = wanted is None or (target is not None and target.is_named)
+    if yes and is_named:
         return
     if not sys.stdin.isatty():
-        raise click.UsageError(f"{question} Confirm with --yes.")
-    click.confirm(question, abort=True, err=True)
+        needed = "--yes" if wanted is None else f"--yes and --tenant {wanted}: its context is protected"
+        raise click.UsageError(f"{question} Confirm with {needed}.")
+    if not is_named:
+        typed = click.prompt(f"{question} It is protected: type the tenant's name", err=True)
+        if typed != wanted:
+            raise click.UsageError("that is not the tenant's name; nothing was done")
+    elif not yes:
+        click.confirm(question, abort=True, err=True)
 
 
 def _show_table(items: Sequence[Row], columns: Columns) -> None:
