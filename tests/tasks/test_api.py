@@ -35,6 +35,7 @@ async def test_a_task_has_defaults_that_its_answer_tells(client):
         "start_deadline_seconds": None,
         "total_deadline_seconds": None,
         "heartbeat_timeout_seconds": None,
+        "tags": [],
         "revision": 1,
     }
 

@@ -224,6 +224,7 @@ SEEDS = {
     " update everwhen.attempts set outcome = 'failed' where attempt = 2",
     "failures_that_history_does_not_tell": ASKED_WAITS + "update everwhen.waiting set failures = 1",
     "schedules_that_revisions_do_not_tell": "update everwhen.schedules set input = '{{\"a\": 1}}'",
+    "tags_that_differ": "insert into everwhen.tagged values ('{t}', 'schedule', 'nightly', 'gone')",
     "redrives_without_a_dead_origin": ASKED_WAITS + "update everwhen.runs set source = 'redrive',"
     " origin_run_id = '{r}' where run_id = '{w}'; insert into everwhen.dead_letters values"
     " ('{t}', '{r}', 'redriven', 1, '{w}', 'ann', null, now())",

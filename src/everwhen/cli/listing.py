@@ -20,6 +20,24 @@ def paged(function: Callable[..., None]) -> Callable[..., None]:
     )
 
 
+def tagging(function: Callable[..., None]) -> Callable[..., None]:
+    """Add --tag and --no-tags, which `tags_given` reads."""
+    function = click.option("--no-tags", is_flag=True, help="Take every tag away.")(function)
+    return click.option("--tag", "tags", multiple=True, help="A word to find it by; repeatable. All of them replace.")(
+        function
+    )
+
+
+def tags_given(tags: tuple[str, ...], *, no_tags: bool) -> dict[str, Any]:
+    """Return the tags as a part of a body, if they were given."""
+    if tags and no_tags:
+        raise click.UsageError("--tag and --no-tags exclude each other")
+    return {"tags": list(tags)} if tags or no_tags else {}
+
+
+tag_filter = click.option("--filter", "text", help="Only those with a tag, such as 'tag:billing'.")
+
+
 def list_pages(  # noqa: PLR0913  # what a list is made of
     api: Api,
     path: str,

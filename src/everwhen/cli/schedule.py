@@ -10,7 +10,7 @@ import click
 
 from everwhen.cli.backfill import backfill
 from everwhen.cli.client import Api, force_option, with_api
-from everwhen.cli.listing import given, json_option, list_pages, paged
+from everwhen.cli.listing import given, json_option, list_pages, paged, tag_filter, tagging, tags_given
 from everwhen.cli.output import Columns, confirm, show_list, show_one
 
 
@@ -166,6 +166,7 @@ def _policies(function: Callable[..., None]) -> Callable[..., None]:
 @click.option("--paused", metavar="REASON", help="Let it begin paused, for this reason.")
 @_timing
 @_policies
+@tagging
 @with_api
 def create(*, api: Api, output: str, name: str, **options: Any) -> None:
     """Make a schedule; its first run is the first instant after now."""
@@ -186,6 +187,7 @@ def create(*, api: Api, output: str, name: str, **options: Any) -> None:
 @click.option("--days", type=click.IntRange(1, 3660), default=30, show_default=True, help="With --dry-run: how far.")
 @_timing
 @_policies
+@tagging
 @force_option
 @with_api
 def update(*, api: Api, output: str, name: str, dry_run: bool, days: int, force: bool, **options: Any) -> None:
@@ -199,11 +201,20 @@ def update(*, api: Api, output: str, name: str, dry_run: bool, days: int, force:
 
 
 @schedule.command("list")
+@tag_filter
 @paged
 @with_api
-def list_command(*, api: Api, output: str, **paging: Any) -> None:
+def list_command(*, api: Api, output: str, text: str | None, **paging: Any) -> None:
     """List schedules by name."""
-    list_pages(api, api.tenant_path("schedules"), kind="ScheduleList", output=output, columns=COLUMNS, paging=paging)
+    list_pages(
+        api,
+        api.tenant_path("schedules"),
+        kind="ScheduleList",
+        output=output,
+        columns=COLUMNS,
+        paging=paging,
+        filter=text,
+    )
 
 
 @schedule.command("get")
@@ -379,7 +390,8 @@ def _body(*, input_text: str | None = None, catch_up: str | None = None, **optio
     overlap = _overlap(**{name: options.pop(name, None) for name in ("overlap", *OVERLAP_NUMBERS)})
     failures = options.pop("pause_after_failures", None)
     calendars = options.pop("calendars", None)
-    body = given(**options, trigger=trigger, catch_up=policy or None) | flex | overlap
+    tags = tags_given(options.pop("tags", ()), no_tags=options.pop("no_tags", False))
+    body = given(**options, trigger=trigger, catch_up=policy or None) | flex | overlap | tags
     if failures is not None:
         body["pause_after_failures"] = failures or None
     if calendars is not None:

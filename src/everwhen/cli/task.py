@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from everwhen.cli.client import Api, force_option, with_api
-from everwhen.cli.listing import given, list_pages, paged
+from everwhen.cli.listing import given, list_pages, paged, tag_filter, tagging, tags_given
 from everwhen.cli.output import Columns, show_one
 
 COLUMNS: Final[Columns] = {
@@ -55,6 +55,7 @@ def _policies(function: Callable[..., None]) -> Callable[..., None]:
 @task.command("create")
 @click.argument("name")
 @_policies
+@tagging
 @with_api
 def create(*, api: Api, output: str, name: str, **policies: Any) -> None:
     """Make a task."""
@@ -65,6 +66,7 @@ def create(*, api: Api, output: str, name: str, **policies: Any) -> None:
 @task.command("update")
 @click.argument("name")
 @_policies
+@tagging
 @force_option
 @with_api
 def update(*, api: Api, output: str, name: str, force: bool, **policies: Any) -> None:
@@ -74,11 +76,13 @@ def update(*, api: Api, output: str, name: str, force: bool, **policies: Any) ->
 
 
 @task.command("list")
+@tag_filter
 @paged
 @with_api
-def list_command(*, api: Api, output: str, **paging: Any) -> None:
+def list_command(*, api: Api, output: str, text: str | None, **paging: Any) -> None:
     """List tasks by name."""
-    list_pages(api, api.tenant_path("tasks"), kind="TaskList", output=output, columns=COLUMNS, paging=paging)
+    path = api.tenant_path("tasks")
+    list_pages(api, path, kind="TaskList", output=output, columns=COLUMNS, paging=paging, filter=text)
 
 
 @task.command("get")
@@ -93,4 +97,5 @@ def _body(**policies: Any) -> dict[str, Any]:
     names = ("max_attempts", "base_seconds", "factor", "cap_seconds", "jitter", "max_age_seconds", "non_retryable")
     policies["non_retryable"] = list(policies["non_retryable"]) or None
     retry = given(**{name: policies.pop(name) for name in names})
-    return given(**policies) | ({"retry": retry} if retry else {})
+    tags = tags_given(policies.pop("tags"), no_tags=policies.pop("no_tags"))
+    return given(**policies) | tags | ({"retry": retry} if retry else {})

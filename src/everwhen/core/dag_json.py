@@ -32,6 +32,7 @@ from everwhen.core.dag_values import (
     WorkflowError,
 )
 from everwhen.core.errors import quoted
+from everwhen.core.tags import TagError, canonical_tags
 
 NODE_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}", re.ASCII)
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", re.ASCII)
@@ -50,7 +51,7 @@ NODE_KEYS: Final = frozenset(
     {"id", "needs", "rule", "task", "workflow", "input", "condition", "each", "finally", "branch", *_TASK_FIELDS}
 )
 TOP_KEYS: Final = frozenset(
-    {"name", "description", "nodes", "defaults", "success", "fail_fast", "deadline_seconds", "max_parallel"}
+    {"name", "description", "nodes", "defaults", "success", "fail_fast", "deadline_seconds", "max_parallel", "tags"}
 )
 EACH_KEYS: Final = frozenset({"items", "max_items", "max_parallel", "empty"})
 
@@ -84,6 +85,7 @@ def workflow_to_json(workflow: Workflow) -> dict[str, Any]:
         "fail_fast": workflow.fail_fast or None,
         "deadline_seconds": workflow.deadline_seconds,
         "max_parallel": workflow.max_parallel,
+        "tags": list(workflow.tags) or None,
         "nodes": [_node_to_json(node) for node in workflow.nodes],
     }
     return {key: value for key, value in found.items() if value is not None}
@@ -146,7 +148,22 @@ class _Reader(Reader):
             "fail_fast": self.flag(given, "fail_fast", ""),
             "deadline_seconds": self.seconds(given, "deadline_seconds", ""),
             "max_parallel": self.whole(given, "max_parallel", "", most=MOST_NODES),
+            "tags": self.tags(given),
         }
+
+    def tags(self, given: Mapping[str, Any]) -> tuple[str, ...]:
+        value = given.get("tags")
+        if value is None:
+            return ()
+        if not isinstance(value, list):
+            self.blame("tags", "tags is a list of texts", "/tags")
+            return ()
+        found = cast("list[Any]", value)
+        try:
+            return canonical_tags(each if isinstance(each, str) else "" for each in found)
+        except TagError as error:
+            self.blame("tags", error.message, "/tags" if error.index is None else f"/tags/{error.index}")
+            return ()
 
     def common(self, given: Mapping[str, Any], pointer: str) -> dict[str, Any]:
         """Read the fields that a node and the defaults share."""

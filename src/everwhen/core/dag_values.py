@@ -172,6 +172,7 @@ class Workflow:
     fail_fast: bool = False
     deadline_seconds: float | None = None
     max_parallel: int | None = None
+    tags: tuple[str, ...] = ()
 
     @property
     def ordinary(self) -> int:

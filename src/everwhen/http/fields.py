@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, Strict
 
+from everwhen.core.tags import MOST_TAGS, TAG_PATTERN, canonical_tags
 from everwhen.http.access import NAME_PATTERN
 
 MOST_PAYLOAD_BYTES: Final = 65_536
@@ -46,6 +47,11 @@ def _printable(value: str) -> str:
 Name = Annotated[str, Field(pattern=NAME_PATTERN, description="Letters, digits, `.`, `_` and `-`; at most 200.")]
 Payload = Annotated[JsonValue, AfterValidator(_payload)]
 Priority = Annotated[int, Strict(), Field(ge=0, le=9, description="9 goes first, 0 last.")]
+Tags = Annotated[
+    tuple[Annotated[str, Field(pattern=TAG_PATTERN)], ...],
+    Field(max_length=MOST_TAGS, description="Words to find it by: letters, digits and `. _ - : /`; at most 63 each."),
+    AfterValidator(canonical_tags),
+]
 Seconds = Annotated[float, Strict(), Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)]
 PositiveSeconds = Annotated[float, Strict(), Field(gt=0, le=MOST_SECONDS, allow_inf_nan=False)]
 Instant = Annotated[AwareDatetime, BeforeValidator(_instant_text), AfterValidator(_utc)]

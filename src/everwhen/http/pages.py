@@ -18,6 +18,7 @@ from uuid import UUID
 from fastapi import Query, Request
 from pydantic import BaseModel
 
+from everwhen.core.filters import MOST_TEXT
 from everwhen.errors import InvalidInput
 from everwhen.http.plane import plane_of
 
@@ -33,6 +34,10 @@ _SEAL_BYTES: Final = 12
 Item = TypeVar("Item")
 Row = TypeVar("Row")
 Limit = Annotated[int, Query(ge=1, le=MOST_ITEMS, description="The most items to return.")]
+TagFilter = Annotated[
+    str | None,
+    Query(alias="filter", max_length=MOST_TEXT, description="Only those with a tag, such as `tag:billing`."),
+]
 Cursor = Annotated[str | None, Query(max_length=MOST_CURSOR, description="From a previous page's `next`; opaque.")]
 
 

@@ -272,7 +272,7 @@ CREATE TABLE everwhen.alert_subscriptions (
     CONSTRAINT alert_subscriptions_check CHECK (((target IS NULL) = (scope = 'tenant'::text))),
     CONSTRAINT alert_subscriptions_kinds_check CHECK (((cardinality(kinds) >= 1) AND (cardinality(kinds) <= 40))),
     CONSTRAINT alert_subscriptions_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
-    CONSTRAINT alert_subscriptions_scope_check CHECK ((scope = ANY (ARRAY['tenant'::text, 'schedule'::text, 'task'::text, 'workflow'::text])))
+    CONSTRAINT alert_subscriptions_scope_check CHECK ((scope = ANY (ARRAY['tenant'::text, 'schedule'::text, 'task'::text, 'workflow'::text, 'tag'::text])))
 );
 
 ALTER TABLE ONLY everwhen.alert_subscriptions FORCE ROW LEVEL SECURITY;
@@ -866,6 +866,7 @@ CREATE TABLE everwhen.schedule_revisions (
     changed_at timestamp with time zone NOT NULL,
     tz_version text,
     paused_until timestamp with time zone,
+    tags text[] DEFAULT '{}'::text[] NOT NULL,
     CONSTRAINT schedule_revisions_action_check CHECK ((action = ANY (ARRAY['created'::text, 'updated'::text, 'paused'::text, 'resumed'::text, 'released'::text, 'deleted'::text, 'rezoned'::text])))
 );
 
@@ -887,10 +888,12 @@ CREATE TABLE everwhen.schedules (
     is_followed boolean DEFAULT false NOT NULL,
     is_gated boolean DEFAULT false NOT NULL,
     paused_until timestamp with time zone,
+    tags text[] DEFAULT '{}'::text[] NOT NULL,
     CONSTRAINT schedules_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
     CONSTRAINT schedules_priority_check CHECK (((priority >= 0) AND (priority <= 9))),
     CONSTRAINT schedules_revision_check CHECK ((revision > 0)),
-    CONSTRAINT schedules_state_check CHECK ((state = ANY (ARRAY['active'::text, 'paused'::text, 'deleted'::text])))
+    CONSTRAINT schedules_state_check CHECK ((state = ANY (ARRAY['active'::text, 'paused'::text, 'deleted'::text]))),
+    CONSTRAINT schedules_tags_check CHECK ((cardinality(tags) <= 20))
 );
 
 ALTER TABLE ONLY everwhen.schedules FORCE ROW LEVEL SECURITY;
@@ -1008,6 +1011,17 @@ CREATE TABLE everwhen.subscription_kinds (
 
 ALTER TABLE ONLY everwhen.subscription_kinds FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE everwhen.tagged (
+    tenant_id uuid NOT NULL,
+    kind text NOT NULL,
+    tag text NOT NULL,
+    name text NOT NULL,
+    CONSTRAINT tagged_kind_check CHECK ((kind = ANY (ARRAY['schedule'::text, 'task'::text, 'workflow'::text]))),
+    CONSTRAINT tagged_tag_check CHECK (((length(tag) >= 1) AND (length(tag) <= 63)))
+);
+
+ALTER TABLE ONLY everwhen.tagged FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE everwhen.tasks (
     tenant_id uuid NOT NULL,
     name text NOT NULL,
@@ -1021,12 +1035,14 @@ CREATE TABLE everwhen.tasks (
     total_deadline_seconds double precision,
     heartbeat_timeout_seconds double precision,
     revision integer DEFAULT 1 NOT NULL,
+    tags text[] DEFAULT '{}'::text[] NOT NULL,
     CONSTRAINT tasks_heartbeat_timeout_seconds_check CHECK ((heartbeat_timeout_seconds >= (1)::double precision)),
     CONSTRAINT tasks_name_check CHECK (((length(name) >= 1) AND (length(name) <= 220))),
     CONSTRAINT tasks_priority_check CHECK (((priority >= 0) AND (priority <= 9))),
     CONSTRAINT tasks_queue_check CHECK (((length(queue) >= 1) AND (length(queue) <= 200))),
     CONSTRAINT tasks_revision_check CHECK ((revision > 0)),
     CONSTRAINT tasks_start_deadline_seconds_check CHECK ((start_deadline_seconds > (0)::double precision)),
+    CONSTRAINT tasks_tags_check CHECK ((cardinality(tags) <= 20)),
     CONSTRAINT tasks_timeout_seconds_check CHECK ((timeout_seconds > (0)::double precision)),
     CONSTRAINT tasks_total_deadline_seconds_check CHECK ((total_deadline_seconds > (0)::double precision))
 );
@@ -1161,7 +1177,9 @@ CREATE TABLE everwhen.workflows (
     version integer NOT NULL,
     created_at timestamp with time zone NOT NULL,
     updated_at timestamp with time zone NOT NULL,
+    tags text[] DEFAULT '{}'::text[] NOT NULL,
     CONSTRAINT workflows_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+    CONSTRAINT workflows_tags_check CHECK ((cardinality(tags) <= 20)),
     CONSTRAINT workflows_version_check CHECK ((version > 0))
 );
 
@@ -1331,6 +1349,9 @@ ALTER TABLE ONLY everwhen.streaks
 
 ALTER TABLE ONLY everwhen.subscription_kinds
     ADD CONSTRAINT subscription_kinds_pkey PRIMARY KEY (tenant_id, kind, subscription);
+
+ALTER TABLE ONLY everwhen.tagged
+    ADD CONSTRAINT tagged_pkey PRIMARY KEY (tenant_id, kind, tag, name);
 
 ALTER TABLE ONLY everwhen.tasks
     ADD CONSTRAINT tasks_pkey PRIMARY KEY (tenant_id, name);
@@ -1633,6 +1654,9 @@ ALTER TABLE ONLY everwhen.streaks
 ALTER TABLE ONLY everwhen.subscription_kinds
     ADD CONSTRAINT subscription_kinds_tenant_id_subscription_fkey FOREIGN KEY (tenant_id, subscription) REFERENCES everwhen.alert_subscriptions(tenant_id, name) ON DELETE CASCADE;
 
+ALTER TABLE ONLY everwhen.tagged
+    ADD CONSTRAINT tagged_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
 ALTER TABLE ONLY everwhen.tasks
     ADD CONSTRAINT tasks_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
 
@@ -1784,6 +1808,8 @@ CREATE POLICY all_tenants ON everwhen.spans TO everwhen_system USING (true) WITH
 CREATE POLICY all_tenants ON everwhen.streaks TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.subscription_kinds TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.tagged TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.tasks TO everwhen_system USING (true) WITH CHECK (true);
 
@@ -1947,6 +1973,8 @@ CREATE POLICY own_rows ON everwhen.streaks TO everwhen_tenant USING ((tenant_id 
 
 CREATE POLICY own_rows ON everwhen.subscription_kinds TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
+CREATE POLICY own_rows ON everwhen.tagged TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
 CREATE POLICY own_rows ON everwhen.tasks TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.tenant_keys TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
@@ -2002,6 +2030,8 @@ ALTER TABLE everwhen.spans ENABLE ROW LEVEL SECURITY;
 ALTER TABLE everwhen.streaks ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.subscription_kinds ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.tagged ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.tasks ENABLE ROW LEVEL SECURITY;
 
@@ -2219,6 +2249,9 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.streaks TO everwhen_system;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.subscription_kinds TO everwhen_tenant;
 GRANT SELECT ON TABLE everwhen.subscription_kinds TO everwhen_system;
+
+GRANT SELECT,INSERT,DELETE ON TABLE everwhen.tagged TO everwhen_tenant;
+GRANT SELECT,INSERT,DELETE ON TABLE everwhen.tagged TO everwhen_system;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.tasks TO everwhen_tenant;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.tasks TO everwhen_system;

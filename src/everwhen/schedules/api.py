@@ -21,7 +21,7 @@ from everwhen.core.zones import tz_version
 from everwhen.http.access import NAME_PATTERN, Access, Editor, Operator, Reader
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.manners import reads
-from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_cursor, read_number
+from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, TagFilter, next_page, read_cursor, read_number
 from everwhen.http.payloads import payloads_shown
 from everwhen.http.preconditions import Act, Change, TryOrChange, tag
 from everwhen.revisions import ANY, Expected
@@ -78,6 +78,7 @@ async def create_schedule(*, tenant: str, body: ScheduleIn, access: Editor, resp
         ),
         input=body.input,
         priority=body.priority,
+        tags=body.tags,
         since=body.since,
         paused=body.paused,
     )
@@ -90,11 +91,13 @@ async def create_schedule(*, tenant: str, body: ScheduleIn, access: Editor, resp
 
 @router.get("/v1/tenants/{tenant}/schedules")
 async def list_schedules(
-    *, request: Request, access: Reader, limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
+    *, request: Request, access: Reader, limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None, where: TagFilter = None
 ) -> Page[ScheduleOut]:
     """List schedules by name."""
     after = read_cursor(cursor, of=_LIST) or ""
-    found = await service.list_schedules(access.database, tenant_id=access.tenant_id, after=after, limit=limit + 1)
+    found = await service.list_schedules(
+        access.database, tenant_id=access.tenant_id, after=after, limit=limit + 1, where=where
+    )
     following = next_page(request, found, limit=limit, of=_LIST, key=lambda schedule: schedule.name)
     return Page(items=[_out(schedule) for schedule in found[:limit]], next=following)
 
@@ -275,6 +278,7 @@ def _out(schedule: Schedule) -> ScheduleOut:
         workflow=workflow_of(schedule.task),
         input=schedule.input,
         priority=schedule.priority,
+        tags=schedule.tags,
         next_at=schedule.next_at,
         last_error=schedule.last_error,
         created_at=schedule.created_at,
@@ -291,6 +295,7 @@ def _revision_out(before: Revision | None, revision: Revision) -> RevisionOut:
         spec=json.loads(revision.spec),
         input=json.loads(revision.input),
         priority=revision.priority,
+        tags=revision.tags,
         changed_by=revision.changed_by,
         reason=revision.reason,
         changed_at=revision.changed_at,

@@ -83,6 +83,7 @@ class ScheduleDraft:
     spec: Spec
     input: Any = field(default_factory=dict[str, Any])
     priority: int | None = None
+    tags: tuple[str, ...] = ()
     since: datetime | None = None
     paused: str | None = None
 
@@ -101,6 +102,7 @@ class Schedule:
     definition: str
     input: Any
     priority: int | None
+    tags: list[str]
     created_at: datetime
     updated_at: datetime
     decided_until: datetime
@@ -127,6 +129,7 @@ class ScheduleRow:
     spec: str
     input: str
     priority: int | None
+    tags: list[str]
     created_at: datetime
     updated_at: datetime
     decided_until: datetime
@@ -149,6 +152,7 @@ class CursorRow:
     spec: str
     input: str
     priority: int | None
+    tags: list[str]
     updated_at: datetime
     decided_until: datetime
     skip_until: datetime | None
@@ -187,6 +191,7 @@ class Revision:
     spec: str
     input: str
     priority: int | None
+    tags: list[str]
     changed_by: str
     reason: str | None
     changed_at: datetime
@@ -357,6 +362,7 @@ def schedule_from_row(row: ScheduleRow, *, now: datetime, book: Book) -> Schedul
         definition=row.spec,
         input=json.loads(row.input),
         priority=row.priority,
+        tags=row.tags,
         created_at=row.created_at,
         updated_at=row.updated_at,
         decided_until=row.decided_until,

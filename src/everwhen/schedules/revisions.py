@@ -31,7 +31,12 @@ def differences(before: Revision, after: Revision) -> list[Difference]:
 
 def _flat(revision: Revision) -> dict[str, Any]:
     spec = cast("dict[str, Any]", json.loads(revision.spec))
-    found = {"task": revision.task, "input": json.loads(revision.input), "priority": revision.priority}
+    found = {
+        "task": revision.task,
+        "input": json.loads(revision.input),
+        "priority": revision.priority,
+        "tags": revision.tags,
+    }
     for name, value in spec.items():
         if name in MOST_DEEP and isinstance(value, Mapping):
             found |= _fields(name, cast("Mapping[str, Any]", value))

@@ -47,7 +47,7 @@ from everwhen.postgres.pool import Connection, Database
 from everwhen.revisions import ANY, Expected, refuse_stale
 from everwhen.runs import service as runs
 from everwhen.runs.ends import OnEnded, nobody_follows
-from everwhen.schedules import gating, planner, store
+from everwhen.schedules import gating, planner, store, tagging
 from everwhen.schedules.arrears import changes as arrears
 from everwhen.schedules.arrears.preview import Preview
 from everwhen.schedules.binding import books_of
@@ -126,6 +126,7 @@ async def make_schedule(conn: Connection, *, tenant_id: UUID, draft: ScheduleDra
     await _insert(conn, tenant_id, uid, draft=draft, spec=own)
     await set_calendars(conn, tenant_id=tenant_id, schedule_uid=uid, names=names)
     await set_payloads(conn, tenant_id=tenant_id, schedule_uid=uid, value=draft.input)
+    await tagging.note(conn, tenant_id=tenant_id, name=draft.name, tags=draft.tags)
     next_at = next_look(spec.timing, now) if draft.paused is None else None
     await store.insert_watermark(
         conn, tenant_id=tenant_id, uid=uid, decided_until=now, next_at=next_at, tz_version=tz_version()
@@ -150,6 +151,7 @@ async def _insert(conn: Connection, tenant_id: UUID, uid: UUID, *, draft: Schedu
             spec=spec_to_json(spec),
             input=json.dumps(draft.input),
             priority=draft.priority,
+            tags=draft.tags,
             state=ScheduleState.ACTIVE if draft.paused is None else ScheduleState.PAUSED,
             state_reason=draft.paused,
             now=conn.now,
@@ -171,10 +173,12 @@ async def read_schedule(conn: Connection, *, tenant_id: UUID, name: str) -> Sche
     return await _read(conn, tenant_id, name)
 
 
-async def list_schedules(db: Database, *, tenant_id: UUID, after: str = "", limit: int) -> list[Schedule]:
-    """Return up to `limit` schedules whose names come after `after`, by name."""
+async def list_schedules(
+    db: Database, *, tenant_id: UUID, after: str = "", limit: int, where: str | None = None
+) -> list[Schedule]:
+    """Return up to `limit` schedules whose names come after `after`, by name; `where` is a filter of tags."""
     async with db.tenant(tenant_id) as conn:
-        rows = await store.list_schedules(conn, tenant_id=tenant_id, after=after, limit=limit)
+        rows = await tagging.list_rows(conn, tenant_id=tenant_id, where=where, after=after, limit=limit)
         books = await books_of(conn, ((tenant_id, row.spec) for row in rows))
     return [schedule_from_row(row, now=conn.now, book=books.get(tenant_id, {})) for row in rows]
 
@@ -204,11 +208,13 @@ async def change_schedule(
 ) -> Changed:
     """Make the next revision in the caller's transaction, as `update_schedule` does; return what it changed."""
     cursor = await _locked(conn, tenant_id, name, change)
+    in_force = _spec_of(cursor)
+    after = dict(changes(in_force))
+    if after.keys() == {"tags"}:
+        return await _retag(conn, cursor, in_force, after["tags"], change=change)
     await planner.settle(conn, cursor, now=conn.now)
     ahead = await runs.list_planned_ahead(conn, tenant_ids=[tenant_id], schedule_uids=[cursor.uid], now=conn.now)
     await _withdraw(conn, cursor, Reason.SCHEDULE_CHANGED)
-    in_force = _spec_of(cursor)
-    after = dict(changes(in_force))
     if "spec" in after:
         after["spec"] = seed_spec(after["spec"], cursor.uid)
     spec = after.get("spec", in_force)
@@ -236,6 +242,16 @@ async def change_schedule(
         revision=cursor.revision + 1,
         past=past,
     )
+
+
+async def _retag(conn: Connection, cursor: CursorRow, spec: Spec, tags: Sequence[str], *, change: Change) -> Changed:
+    """Make a revision that differs in its tags: nothing is planned anew, and what is planned ahead stays."""
+    key: dict[str, Any] = {"tenant_id": cursor.tenant_id, "uid": cursor.uid}
+    await store.set_tags(conn, **key, revision=cursor.revision, tags=tags, now=conn.now)
+    await tagging.follow(conn, cursor, tags)
+    await _record(conn, **key, action=RevisionAction.UPDATED, change=change)
+    spec = bind_spec(spec, await share_book(conn, tenant_id=cursor.tenant_id, names=calendar_names(spec.timing)))
+    return Changed(before=spec, after=spec, withdrawn=(), paused=_is_paused(cursor), revision=cursor.revision + 1)
 
 
 async def pause_schedule(
@@ -326,6 +342,7 @@ async def end_schedule(
     await arrears.drop_past(conn, cursor)
     await set_calendars(conn, tenant_id=tenant_id, schedule_uid=cursor.uid, names=())
     await set_payloads(conn, tenant_id=tenant_id, schedule_uid=cursor.uid, value=None)
+    await tagging.follow(conn, cursor, ())
     await _set_state(conn, cursor, ScheduleState.DELETED, change.reason)
     await gating.leave(conn, tenant_id=tenant_id, uid=cursor.uid, on_ended=on_ended)
     await _decide_from_now(conn, cursor, None)
@@ -381,8 +398,10 @@ async def _replace(conn: Connection, cursor: CursorRow, after: Mapping[str, Any]
             spec=spec_to_json(after["spec"]) if "spec" in after else cursor.spec,
             input=json.dumps(after["input"]) if "input" in after else cursor.input,
             priority=after.get("priority", cursor.priority),
+            tags=after.get("tags", cursor.tags),
             now=conn.now,
         )
+        await tagging.follow(conn, cursor, after.get("tags", cursor.tags))
     except ForeignKeyViolation as error:
         raise _unknown_task(task) from error
 

@@ -39,6 +39,7 @@ async def insert_schedule(
     spec: str,
     input: str,  # noqa: A002  # the column's name
     priority: int | None,
+    tags: Sequence[str],
     state: str,
     state_reason: str | None,
     now: datetime,
@@ -52,6 +53,7 @@ async def insert_schedule(
         "spec": spec,
         "input": input,
         "priority": priority,
+        "tags": list(tags),
         "state": state,
         "state_reason": state_reason,
         "now": now,
@@ -108,6 +110,12 @@ async def list_schedules(conn: Conn, *, tenant_id: UUID, after: str, limit: int)
     return await fetch_all(conn, _SQL["list_schedules"], params, ScheduleRow)
 
 
+async def list_schedules_named(conn: Conn, *, tenant_id: UUID, names: Sequence[str]) -> list[ScheduleRow]:
+    """Return the schedules of these names that are not deleted, by name."""
+    params = {"tenant_id": tenant_id, "names": list(names)}
+    return await fetch_all(conn, _SQL["list_schedules_named"], params, ScheduleRow)
+
+
 async def list_revisions(conn: Conn, *, tenant_id: UUID, uid: UUID, after: int, limit: int) -> list[Revision]:
     """Up to `limit` revisions after this one, oldest first."""
     params = {"tenant_id": tenant_id, "uid": uid, "after": after, "limit": limit}
@@ -134,6 +142,7 @@ async def update_schedule(
     spec: str,
     input: str,  # noqa: A002  # the column's name
     priority: int | None,
+    tags: Sequence[str],
     now: datetime,
 ) -> int:
     """Replace the definition of this revision by the next one; 0 when the revision has moved on."""
@@ -145,9 +154,16 @@ async def update_schedule(
         "spec": spec,
         "input": input,
         "priority": priority,
+        "tags": list(tags),
         "now": now,
     }
     return await execute_count(conn, _SQL["update_schedule"], params)
+
+
+async def set_tags(conn: Conn, *, tenant_id: UUID, uid: UUID, revision: int, tags: Sequence[str], now: datetime) -> int:
+    """Give this revision other tags, as the next one; 0 when the revision has moved on."""
+    params = {"tenant_id": tenant_id, "uid": uid, "revision": revision, "tags": list(tags), "now": now}
+    return await execute_count(conn, _SQL["set_tags"], params)
 
 
 async def set_state(

@@ -33,7 +33,7 @@ from everwhen.core.triggers import (
     trigger_to_json,
 )
 from everwhen.core.zones import FoldPolicy, GapPolicy
-from everwhen.http.fields import Instant, Name, Payload, Priority, Sentence, Utc, Wire
+from everwhen.http.fields import Instant, Name, Payload, Priority, Sentence, Tags, Utc, Wire
 from everwhen.http.payloads import PayloadValue, WithPayloads
 from everwhen.http.reasons import ReasonCode, ReasonSentence
 from everwhen.schedules.model import RevisionAction, ScheduleState, Spec
@@ -126,6 +126,7 @@ class ScheduleIn(TimingIn):
     pause_after_failures: Failures = None
     input: Payload = Field(default_factory=dict)
     priority: Priority | None = Field(default=None, description="Null: the task's.")
+    tags: Tags = ()
     since: Instant | None = Field(
         default=None,
         description="Where it begins, in the past, by `catch_up.on_creation` (else `catch_up` itself); null: now.",
@@ -164,6 +165,7 @@ class ScheduleChange(Wire):
     pause_after_failures: Failures = None
     input: Payload = Field(default_factory=dict)
     priority: Priority | None = None
+    tags: Tags = ()
     reason: Sentence | None = Field(default=None, description="Why; kept with the revision.")
 
     @model_validator(mode="after")
@@ -209,6 +211,7 @@ class ScheduleOut(WithPayloads):
     pause_after_failures: int | None = None
     input: PayloadValue
     priority: int | None
+    tags: list[str]
     next_at: Utc | None
     last_error: str | None = Field(description="Why the planner put the schedule off; null when it did not.")
     created_at: Utc
@@ -238,6 +241,7 @@ class RevisionOut(WithPayloads):
     spec: dict[str, JsonValue]
     input: PayloadValue
     priority: int | None
+    tags: list[str]
     changed_by: str
     reason: str | None
     changed_at: Utc
@@ -340,7 +344,9 @@ def overlap_of(fields: OverlapIn | None) -> Overlap:
 def changes_of(body: ScheduleChange, spec: Spec) -> dict[str, Any]:
     """Return the fields of a draft that a change names; those of the spec are merged into the present one."""
     given = body.model_fields_set
-    changes: dict[str, Any] = {name: getattr(body, name) for name in ("task", "input", "priority") if name in given}
+    changes: dict[str, Any] = {
+        name: getattr(body, name) for name in ("task", "input", "priority", "tags") if name in given
+    }
     if "workflow" in given:
         changes["task"] = workflow_task(body.workflow)
     if given & {"trigger", "timezone", "preset", "gap", "fold", "calendars", "catch_up", "flex", *_FOLLOWED}:

@@ -18,8 +18,8 @@ from everwhen.core.retry import (
 )
 from everwhen.http.access import NAME_PATTERN, Editor, Reader
 from everwhen.http.bodies import ControlRoute
-from everwhen.http.fields import MOST_SECONDS, Name, PositiveSeconds, Priority, Utc, Wire
-from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_cursor
+from everwhen.http.fields import MOST_SECONDS, Name, PositiveSeconds, Priority, Tags, Utc, Wire
+from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, TagFilter, next_page, read_cursor
 from everwhen.http.preconditions import Change, tag
 from everwhen.tasks import service
 from everwhen.tasks.model import Task, TaskDraft, retry_from_json, retry_to_json
@@ -98,6 +98,7 @@ class TaskIn(Wire):
     heartbeat_timeout_seconds: Heartbeat | None = Field(
         default=None, description="How long a worker may be silent: no lease is longer, whatever the worker asks for."
     )
+    tags: Tags = ()
 
 
 class TaskChange(Wire):
@@ -110,6 +111,7 @@ class TaskChange(Wire):
     start_deadline_seconds: PositiveSeconds | None = None
     total_deadline_seconds: PositiveSeconds | None = None
     heartbeat_timeout_seconds: Heartbeat | None = None
+    tags: Tags = ()
 
 
 class RetryOut(BaseModel):
@@ -135,6 +137,7 @@ class TaskOut(BaseModel):
     start_deadline_seconds: float | None
     total_deadline_seconds: float | None
     heartbeat_timeout_seconds: float | None
+    tags: list[str]
     revision: int
     created_at: Utc
     updated_at: Utc
@@ -152,6 +155,7 @@ async def create_task(*, tenant: str, body: TaskIn, access: Editor, response: Re
         start_deadline_seconds=body.start_deadline_seconds,
         total_deadline_seconds=body.total_deadline_seconds,
         heartbeat_timeout_seconds=body.heartbeat_timeout_seconds,
+        tags=body.tags,
     )
     made = await service.create_task(access.database, tenant_id=access.tenant_id, draft=draft)
     response.headers["Location"] = f"/v1/tenants/{tenant}/tasks/{made.name}"
@@ -161,11 +165,13 @@ async def create_task(*, tenant: str, body: TaskIn, access: Editor, response: Re
 
 @router.get("/v1/tenants/{tenant}/tasks")
 async def list_tasks(
-    *, request: Request, access: Reader, limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
+    *, request: Request, access: Reader, limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None, where: TagFilter = None
 ) -> Page[TaskOut]:
     """List tasks by name."""
     after = read_cursor(cursor, of=_LIST) or ""
-    found = await service.list_tasks(access.database, tenant_id=access.tenant_id, after=after, limit=limit + 1)
+    found = await service.list_tasks(
+        access.database, tenant_id=access.tenant_id, after=after, limit=limit + 1, where=where
+    )
     following = next_page(request, found, limit=limit, of=_LIST, key=lambda task: task.name)
     return Page(items=[_out(task) for task in found[:limit]], next=following)
 
@@ -201,6 +207,7 @@ def _out(task: Task) -> TaskOut:
         start_deadline_seconds=task.start_deadline_seconds,
         total_deadline_seconds=task.total_deadline_seconds,
         heartbeat_timeout_seconds=task.heartbeat_timeout_seconds,
+        tags=list(task.tags),
         revision=task.revision,
         created_at=task.created_at,
         updated_at=task.updated_at,

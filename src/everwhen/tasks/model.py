@@ -20,6 +20,7 @@ class Task:
     start_deadline_seconds: float | None
     total_deadline_seconds: float | None
     heartbeat_timeout_seconds: float | None
+    tags: tuple[str, ...]
     revision: int
     created_at: datetime
     updated_at: datetime
@@ -37,6 +38,7 @@ class TaskDraft:
     start_deadline_seconds: float | None = None
     total_deadline_seconds: float | None = None
     heartbeat_timeout_seconds: float | None = None
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,7 @@ class TaskRow:
     start_deadline_seconds: float | None
     total_deadline_seconds: float | None
     heartbeat_timeout_seconds: float | None
+    tags: list[str]
     revision: int
     created_at: datetime
     updated_at: datetime
@@ -97,6 +100,7 @@ def task_from_row(row: TaskRow) -> Task:
         start_deadline_seconds=row.start_deadline_seconds,
         total_deadline_seconds=row.total_deadline_seconds,
         heartbeat_timeout_seconds=row.heartbeat_timeout_seconds,
+        tags=tuple(row.tags),
         revision=row.revision,
         created_at=row.created_at,
         updated_at=row.updated_at,

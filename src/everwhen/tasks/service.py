@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
+from everwhen.core.tags import Tagged
 from everwhen.errors import Conflict, InvalidInput, NotFound
 from everwhen.postgres.pool import Connection, Database
 from everwhen.revisions import ANY, Expected, refuse_stale, stale
+from everwhen.tags.service import find_names, set_tags
 from everwhen.tasks import store
 from everwhen.tasks.model import Task, TaskDraft, TaskRow, retry_from_json, retry_to_json, task_from_row
 
@@ -19,6 +21,7 @@ _KEPT = (
     "start_deadline_seconds",
     "total_deadline_seconds",
     "heartbeat_timeout_seconds",
+    "tags",
 )
 
 
@@ -39,7 +42,7 @@ async def ensure_task(conn: Connection, *, tenant_id: UUID, draft: TaskDraft) ->
 
 
 async def _insert(conn: Connection, tenant_id: UUID, draft: TaskDraft) -> TaskRow | None:
-    return await store.insert_task(
+    row = await store.insert_task(
         conn,
         tenant_id=tenant_id,
         name=draft.name,
@@ -50,8 +53,12 @@ async def _insert(conn: Connection, tenant_id: UUID, draft: TaskDraft) -> TaskRo
         start_deadline_seconds=draft.start_deadline_seconds,
         total_deadline_seconds=draft.total_deadline_seconds,
         heartbeat_timeout_seconds=draft.heartbeat_timeout_seconds,
+        tags=draft.tags,
         now=conn.now,
     )
+    if row is not None:
+        await set_tags(conn, tenant_id=tenant_id, kind=Tagged.TASK, name=draft.name, tags=draft.tags)
+    return row
 
 
 async def get_task(db: Database, *, tenant_id: UUID, name: str) -> Task:
@@ -63,10 +70,17 @@ async def get_task(db: Database, *, tenant_id: UUID, name: str) -> Task:
     return task_from_row(row)
 
 
-async def list_tasks(db: Database, *, tenant_id: UUID, after: str = "", limit: int) -> list[Task]:
-    """Return up to `limit` tasks whose names come after `after`, by name."""
+async def list_tasks(
+    db: Database, *, tenant_id: UUID, after: str = "", limit: int, where: str | None = None
+) -> list[Task]:
+    """Return up to `limit` tasks whose names come after `after`, by name; `where` is a filter of tags."""
     async with db.tenant(tenant_id) as conn:
-        rows = await store.list_tasks(conn, tenant_id=tenant_id, after=after, limit=limit)
+        page: dict[str, Any] = {"tenant_id": tenant_id, "after": after, "limit": limit}
+        names = await find_names(conn, **page, kind=Tagged.TASK, where=where)
+        if names is None:
+            rows = await store.list_tasks(conn, **page)
+        else:
+            rows = await store.list_tasks_named(conn, tenant_id=tenant_id, names=names)
     return [task_from_row(row) for row in rows]
 
 
@@ -91,6 +105,7 @@ async def update_task(
         changed = await store.update_task(conn, **key, retry=retry, now=conn.now, **after)
         if changed is None:
             raise stale(expected, row.revision)
+        await set_tags(conn, tenant_id=tenant_id, kind=Tagged.TASK, name=name, before=row.tags, tags=changed.tags)
         return task_from_row(changed)
 
 

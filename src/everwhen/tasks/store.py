@@ -28,6 +28,7 @@ async def insert_task(
     start_deadline_seconds: float | None,
     total_deadline_seconds: float | None,
     heartbeat_timeout_seconds: float | None,
+    tags: Sequence[str],
     now: datetime,
 ) -> TaskRow | None:
     """Return None when the name is taken. `retry` is JSON text."""
@@ -41,6 +42,7 @@ async def insert_task(
         "start_deadline_seconds": start_deadline_seconds,
         "total_deadline_seconds": total_deadline_seconds,
         "heartbeat_timeout_seconds": heartbeat_timeout_seconds,
+        "tags": list(tags),
         "now": now,
     }
     return await fetch_optional(conn, _SQL["insert_task"], params, TaskRow)
@@ -63,6 +65,7 @@ async def update_task(
     start_deadline_seconds: float | None,
     total_deadline_seconds: float | None,
     heartbeat_timeout_seconds: float | None,
+    tags: Sequence[str],
     among: Sequence[int] | None,
     now: datetime,
 ) -> TaskRow | None:
@@ -77,6 +80,7 @@ async def update_task(
         "start_deadline_seconds": start_deadline_seconds,
         "total_deadline_seconds": total_deadline_seconds,
         "heartbeat_timeout_seconds": heartbeat_timeout_seconds,
+        "tags": list(tags),
         "among": None if among is None else list(among),
         "now": now,
     }
@@ -97,3 +101,9 @@ async def list_tasks(conn: Conn, *, tenant_id: UUID, after: str, limit: int) -> 
     """Up to `limit` tasks whose names come after `after`, by name."""
     params = {"tenant_id": tenant_id, "after": after, "limit": limit}
     return await fetch_all(conn, _SQL["list_tasks"], params, TaskRow)
+
+
+async def list_tasks_named(conn: Conn, *, tenant_id: UUID, names: Sequence[str]) -> list[TaskRow]:
+    """Return the tasks of these names, by name."""
+    params = {"tenant_id": tenant_id, "names": list(names)}
+    return await fetch_all(conn, _SQL["list_tasks_named"], params, TaskRow)

@@ -220,6 +220,12 @@ PROMISES: Final = (
         _plain(store.schedules_that_revisions_do_not_tell),
     ),
     Promise(
+        "tags_that_differ",
+        ("I30",),
+        "What has a tag is found by it, and nothing else is.",
+        _plain(store.tags_that_differ),
+    ),
+    Promise(
         "redrives_without_a_dead_origin",
         ("I32",),
         "A redrive is made from a run that is there and was dead.",

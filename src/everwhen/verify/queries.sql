@@ -334,7 +334,27 @@ join (
   from everwhen.schedule_revisions group by tenant_id, uid) r on r.tenant_id = s.tenant_id and r.uid = s.uid
 left join everwhen.schedule_revisions l on l.tenant_id = s.tenant_id and l.uid = s.uid and l.revision = s.revision
 where r.n <> s.revision or r.last <> s.revision
-   or (l.task, l.spec, l.input, l.priority) is distinct from (s.task, s.spec, s.input, s.priority)
+   or (l.task, l.spec, l.input, l.priority, l.tags) is distinct from (s.task, s.spec, s.input, s.priority, s.tags)
+limit %(limit)s;
+
+-- name: tags_that_differ
+-- What is found by a tag has it, and what has a tag is found by it.
+select tenant_id, name as subject,
+       format('the %%s %%s the tag %%s', kind, case when is_found then 'is found by and has not' else 'has and is not found by' end,
+              tag) as detail
+from (
+  select coalesce(h.tenant_id, g.tenant_id) as tenant_id, coalesce(h.kind, g.kind) as kind, coalesce(h.name, g.name) as name,
+         coalesce(h.tag, g.tag) as tag, h.tag is null as is_found
+  from (
+    select s.tenant_id, 'schedule' as kind, s.name, t.tag from everwhen.schedules s cross join unnest(s.tags) t (tag)
+    where s.state <> 'deleted'
+    union all
+    select t.tenant_id, 'task', t.name, w.tag from everwhen.tasks t cross join unnest(t.tags) w (tag)
+    union all
+    select f.tenant_id, 'workflow', f.name, t.tag from everwhen.workflows f cross join unnest(f.tags) t (tag)) h
+  full join everwhen.tagged g
+    on g.tenant_id = h.tenant_id and g.kind = h.kind and g.name = h.name and g.tag = h.tag
+  where h.tag is null or g.tag is null) d
 limit %(limit)s;
 
 -- name: leases_nobody_reaped

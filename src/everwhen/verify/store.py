@@ -153,6 +153,11 @@ async def events_after_the_end(conn: Conn, *, limit: int, quiet: Sequence[str], 
     return await _broken(conn, "events_after_the_end", limit, quiet=list(quiet), ends=list(ends))
 
 
+async def tags_that_differ(conn: Conn, *, limit: int) -> list[Violation]:
+    """Return what has a tag and is not found by it, or the other way round."""
+    return await _broken(conn, "tags_that_differ", limit)
+
+
 async def leases_nobody_reaped(conn: Conn, *, limit: int, before: datetime) -> list[Violation]:
     """Return leases that ran out before then and are still there."""
     return await _broken(conn, "leases_nobody_reaped", limit, before=before)

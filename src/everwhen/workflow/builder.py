@@ -123,6 +123,7 @@ class Workflow:
         fail_fast: bool = False,
         deadline: Seconds | None = None,
         max_parallel: int | None = None,
+        tags: Iterable[str] = (),
         defaults: Defaults | None = None,
     ) -> None:
         """Name it, and say what holds for the whole; `defaults` for every node that does not say otherwise."""
@@ -134,6 +135,7 @@ class Workflow:
             "fail_fast": fail_fast or None,
             "deadline_seconds": _seconds(deadline),
             "max_parallel": max_parallel,
+            "tags": sorted(set(tags)) or None,
             "defaults": _shared(defaults) if defaults else None,
         }
         self._nodes: dict[str, tuple[Node[Any], dict[str, Any]]] = {}

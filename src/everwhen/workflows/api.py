@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Request, Response
 from everwhen.http.access import NAME_PATTERN, Access, Editor, Reader
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.manners import reads
-from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_cursor, read_number
+from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, TagFilter, next_page, read_cursor, read_number
 from everwhen.http.preconditions import Put, tag
 from everwhen.workflows import definitions
 from everwhen.workflows.model import Change, WorkflowRow
@@ -52,11 +52,13 @@ async def create_workflow(*, tenant: str, body: WorkflowIn, access: Editor, resp
 
 @router.get("/v1/tenants/{tenant}/workflows")
 async def list_workflows(
-    *, request: Request, access: Reader, limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
+    *, request: Request, access: Reader, limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None, where: TagFilter = None
 ) -> Page[WorkflowItemOut]:
     """List workflows by name."""
     after = read_cursor(cursor, of=_LIST) or ""
-    found = await definitions.list_workflows(access.database, tenant_id=access.tenant_id, after=after, limit=limit + 1)
+    found = await definitions.list_workflows(
+        access.database, tenant_id=access.tenant_id, after=after, limit=limit + 1, where=where
+    )
     following = next_page(request, found, limit=limit, of=_LIST, key=lambda workflow: workflow.name)
     return Page(items=[item_out(workflow) for workflow in found[:limit]], next=following)
 

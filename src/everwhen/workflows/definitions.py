@@ -11,10 +11,12 @@ from uuid import UUID
 from everwhen.core.dag_json import parse_workflow, workflow_to_json
 from everwhen.core.dag_values import MOST_FAULTS, Fault, Node, Workflow, WorkflowError
 from everwhen.core.retry import RetryPolicy
+from everwhen.core.tags import Tagged
 from everwhen.core.targets import WORKFLOW_QUEUE, workflow_task
 from everwhen.errors import Conflict, FieldError, InvalidInput, NotFound
 from everwhen.postgres.pool import Connection, Database
 from everwhen.revisions import ANY, NONE, Expected, refuse_stale, stale
+from everwhen.tags.service import find_names, set_tags
 from everwhen.tasks.model import retry_from_json, retry_to_json
 from everwhen.workflows.catalogue import store as catalogue
 from everwhen.workflows.model import Change, VersionItem, WorkflowItem, WorkflowRow
@@ -31,13 +33,16 @@ async def create_workflow(
     workflow = read_definition(name, definition)
     async with db.tenant(tenant_id) as conn:
         await _check_tasks(conn, tenant_id, workflow)
-        version = await catalogue.insert_workflow(conn, tenant_id=tenant_id, name=name, now=conn.now)
+        version = await catalogue.insert_workflow(
+            conn, tenant_id=tenant_id, name=name, tags=workflow.tags, now=conn.now
+        )
         if version is None:
             raise Conflict(f"A workflow named {name} exists already.", code="workflow.exists")
         await catalogue.open_line(conn, tenant_id=tenant_id, queue=WORKFLOW_QUEUE)
         await catalogue.register_task(
             conn, tenant_id=tenant_id, task=workflow_task(name), queue=WORKFLOW_QUEUE, retry=ONCE, now=conn.now
         )
+        await set_tags(conn, tenant_id=tenant_id, kind=Tagged.WORKFLOW, name=name, tags=workflow.tags)
         await _write(conn, tenant_id, workflow, version=version, change=change)
         return await _read(conn, tenant_id, name)
 
@@ -72,12 +77,17 @@ async def replace_workflow(  # what a change says
         refuse_stale(expected, before.version)
         workflow = read_definition(name, definition)
         await _check_tasks(conn, tenant_id, workflow)
-        if json.loads(before.definition) == workflow_to_json(workflow):
+        told = json.loads(before.definition)
+        if told == workflow_to_json(workflow):
             return before
         among = expected.among
-        version = await catalogue.next_version(conn, tenant_id=tenant_id, name=name, among=among, now=conn.now)
+        version = await catalogue.next_version(
+            conn, tenant_id=tenant_id, name=name, tags=workflow.tags, among=among, now=conn.now
+        )
         if version is None:
             raise stale(expected, before.version)
+        own = told.get("tags", ())
+        await set_tags(conn, tenant_id=tenant_id, kind=Tagged.WORKFLOW, name=name, before=own, tags=workflow.tags)
         await _write(conn, tenant_id, workflow, version=version, change=change)
         return await _read(conn, tenant_id, name)
 
@@ -98,10 +108,16 @@ async def get_workflow(db: Database, *, tenant_id: UUID, name: str) -> WorkflowR
         return await _read(conn, tenant_id, name)
 
 
-async def list_workflows(db: Database, *, tenant_id: UUID, after: str = "", limit: int) -> list[WorkflowItem]:
-    """Return up to `limit` workflows whose names come after `after`, by name."""
+async def list_workflows(
+    db: Database, *, tenant_id: UUID, after: str = "", limit: int, where: str | None = None
+) -> list[WorkflowItem]:
+    """Return up to `limit` workflows whose names come after `after`, by name; `where` is a filter of tags."""
     async with db.tenant(tenant_id) as conn:
-        return await catalogue.list_workflows(conn, tenant_id=tenant_id, after=after, limit=limit)
+        page: dict[str, Any] = {"tenant_id": tenant_id, "after": after, "limit": limit}
+        names = await find_names(conn, **page, kind=Tagged.WORKFLOW, where=where)
+        if names is None:
+            return await catalogue.list_workflows(conn, **page)
+        return await catalogue.list_workflows_named(conn, tenant_id=tenant_id, names=names)
 
 
 async def list_versions(db: Database, *, tenant_id: UUID, name: str, after: int = 0, limit: int) -> list[VersionItem]:

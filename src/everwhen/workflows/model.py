@@ -44,6 +44,7 @@ class WorkflowItem:
 
     name: str
     version: int
+    tags: list[str]
     created_at: datetime
     updated_at: datetime
 

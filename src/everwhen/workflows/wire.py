@@ -54,6 +54,7 @@ class WorkflowItemOut(BaseModel):
 
     name: str
     version: int
+    tags: list[str]
     created_at: Utc
     updated_at: Utc
 
@@ -197,15 +198,23 @@ class InstanceOut(WithPayloads):
 
 def item_out(item: WorkflowItem) -> WorkflowItemOut:
     """Return a workflow of a list as the wire has it."""
-    return WorkflowItemOut(name=item.name, version=item.version, created_at=item.created_at, updated_at=item.updated_at)
+    return WorkflowItemOut(
+        name=item.name,
+        version=item.version,
+        tags=item.tags,
+        created_at=item.created_at,
+        updated_at=item.updated_at,
+    )
 
 
 def workflow_out(row: WorkflowRow) -> WorkflowOut:
     """Return a workflow as the wire has it."""
+    definition = json.loads(row.definition)
     return WorkflowOut(
         name=row.name,
         version=row.version,
-        definition=json.loads(row.definition),
+        tags=definition.get("tags", []),
+        definition=definition,
         changed_by=row.changed_by,
         reason=row.reason,
         created_at=row.created_at,

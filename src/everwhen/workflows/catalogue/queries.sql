@@ -2,15 +2,15 @@
 
 -- name: insert_workflow
 -- Zero rows mean that the name is taken.
-insert into everwhen.workflows (tenant_id, name, version, created_at, updated_at)
-values (%(tenant_id)s, %(name)s, 1, %(now)s, %(now)s)
+insert into everwhen.workflows (tenant_id, name, version, tags, created_at, updated_at)
+values (%(tenant_id)s, %(name)s, 1, %(tags)s, %(now)s, %(now)s)
 on conflict (tenant_id, name) do nothing
 returning version;
 
 -- name: next_version
 -- Zero rows: it is another version than the caller means.
 update everwhen.workflows
-set version = version + 1, updated_at = %(now)s
+set version = version + 1, tags = %(tags)s, updated_at = %(now)s
 where tenant_id = %(tenant_id)s and name = %(name)s
   and (%(among)s::int[] is null or version = any(%(among)s::int[]))
 returning version;
@@ -71,11 +71,21 @@ cross join lateral (
 where w.tenant_id = %(tenant_id)s and w.name = %(name)s;
 
 -- name: list_workflows
-select name, version, created_at, updated_at
+select name, version, tags, created_at, updated_at
 from everwhen.workflows
 where tenant_id = %(tenant_id)s and name > %(after)s
 order by name
 limit %(limit)s;
+
+-- name: list_workflows_named
+-- Those of these names, which the caller found by a tag.
+select w.*
+from unnest(%(names)s::text[]) n (name)
+cross join lateral (
+  select name, version, tags, created_at, updated_at from everwhen.workflows w
+  where w.tenant_id = %(tenant_id)s and w.name = n.name
+  offset 0) w
+order by w.name;
 
 -- name: list_versions
 select version, changed_by, reason, changed_at

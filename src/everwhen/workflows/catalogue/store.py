@@ -16,17 +16,23 @@ _SQL = load("everwhen.workflows.catalogue")
 Conn = AsyncConnection[Any]
 
 
-async def insert_workflow(conn: Conn, *, tenant_id: UUID, name: str, now: datetime) -> int | None:
+async def insert_workflow(conn: Conn, *, tenant_id: UUID, name: str, tags: Sequence[str], now: datetime) -> int | None:
     """Return the first version's number; None when the name is taken."""
-    params = {"tenant_id": tenant_id, "name": name, "now": now}
+    params = {"tenant_id": tenant_id, "name": name, "tags": list(tags), "now": now}
     return await fetch_optional(conn, _SQL["insert_workflow"], params, int)
 
 
 async def next_version(
-    conn: Conn, *, tenant_id: UUID, name: str, among: Sequence[int] | None, now: datetime
+    conn: Conn, *, tenant_id: UUID, name: str, tags: Sequence[str], among: Sequence[int] | None, now: datetime
 ) -> int | None:
     """Return the next version's number; None without such a workflow at one of these versions (None: any)."""
-    params = {"tenant_id": tenant_id, "name": name, "among": None if among is None else list(among), "now": now}
+    params = {
+        "tenant_id": tenant_id,
+        "name": name,
+        "tags": list(tags),
+        "among": None if among is None else list(among),
+        "now": now,
+    }
     return await fetch_optional(conn, _SQL["next_version"], params, int)
 
 
@@ -89,6 +95,12 @@ async def list_workflows(conn: Conn, *, tenant_id: UUID, after: str, limit: int)
     """Up to `limit` workflows whose names come after `after`, by name."""
     params = {"tenant_id": tenant_id, "after": after, "limit": limit}
     return await fetch_all(conn, _SQL["list_workflows"], params, WorkflowItem)
+
+
+async def list_workflows_named(conn: Conn, *, tenant_id: UUID, names: Sequence[str]) -> list[WorkflowItem]:
+    """Return the workflows of these names, by name."""
+    params = {"tenant_id": tenant_id, "names": list(names)}
+    return await fetch_all(conn, _SQL["list_workflows_named"], params, WorkflowItem)
 
 
 async def list_versions(conn: Conn, *, tenant_id: UUID, workflow: str, after: int, limit: int) -> list[VersionItem]:

@@ -1,0 +1,33 @@
+"""The tags of schedules: noting them, and finding schedules by one."""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from everwhen.core.tags import Tagged
+from everwhen.postgres.pool import Connection
+from everwhen.schedules import store
+from everwhen.schedules.model import CursorRow, ScheduleRow
+from everwhen.tags.service import find_names, set_tags
+
+
+async def list_rows(
+    conn: Connection, *, tenant_id: UUID, where: str | None, after: str, limit: int
+) -> list[ScheduleRow]:
+    """Return up to `limit` schedules after `after` that a filter finds, by name; raise InvalidInput."""
+    page: dict[str, Any] = {"tenant_id": tenant_id, "after": after, "limit": limit}
+    names = await find_names(conn, **page, kind=Tagged.SCHEDULE, where=where)
+    if names is None:
+        return await store.list_schedules(conn, **page)
+    return await store.list_schedules_named(conn, tenant_id=tenant_id, names=names)
+
+
+async def note(conn: Connection, *, tenant_id: UUID, name: str, tags: Sequence[str]) -> None:
+    """Note the tags of a new schedule."""
+    await set_tags(conn, tenant_id=tenant_id, kind=Tagged.SCHEDULE, name=name, tags=tags)
+
+
+async def follow(conn: Connection, cursor: CursorRow, tags: Sequence[str]) -> None:
+    """Note that a schedule, locked, has these tags now."""
+    key: dict[str, Any] = {"tenant_id": cursor.tenant_id, "kind": Tagged.SCHEDULE, "name": cursor.name}
+    await set_tags(conn, **key, before=cursor.tags, tags=tags)

@@ -1,0 +1,1 @@
+"""Which schedules, tasks and workflows have a tag."""
