@@ -133,7 +133,10 @@ class SubscriptionSettings(Wire):
     channels: list[Name] = Field(min_length=1, max_length=20)
     scope: Scope = Field(default=Scope.TENANT, description="What it is about.")
     target: str | None = Field(
-        default=None, min_length=1, max_length=220, description="The schedule, task or workflow; null for the tenant."
+        default=None,
+        min_length=1,
+        max_length=220,
+        description="The schedule, task, workflow or tag; null for the tenant.",
     )
     filter: str = Field(default="", max_length=1_000, description="In the grammar of filters, on what happened.")
     after_failures: Annotated[int, Strict(), Field(ge=1, le=MOST_AFTER)] = Field(

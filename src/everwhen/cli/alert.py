@@ -184,6 +184,7 @@ def _settings(function: Any) -> Any:
         click.option("--pierce", "pierces", is_flag=True, help="Let errors through quiet hours."),
         click.option("--after", "after_failures", type=int, help="Only the n-th failure in a row. [default: 1]"),
         click.option("--filter", "filter_text", help="On what happened, such as reason:retry.exhausted."),
+        click.option("--tag", help="Of what has this tag, or whose schedule, task or workflow has it."),
         click.option("--workflow", help="Of this workflow only."),
         click.option("--task", help="Of this task only."),
         click.option("--schedule", help="Of this schedule only."),
@@ -195,9 +196,9 @@ def _settings(function: Any) -> Any:
 
 
 def _body(**options: Any) -> dict[str, Any]:
-    scopes = [(name, options[name]) for name in ("schedule", "task", "workflow") if options[name]]
+    scopes = [(name, options[name]) for name in ("schedule", "task", "workflow", "tag") if options[name]]
     if len(scopes) > 1:
-        raise click.UsageError("Only one of --schedule, --task and --workflow can be what it is about.")
+        raise click.UsageError("Only one of --schedule, --task, --workflow and --tag can be what it is about.")
     scope, target = scopes[0] if scopes else ("tenant", None)
     return given(
         kinds=list(options["kinds"]),
@@ -215,7 +216,7 @@ def _body(**options: Any) -> dict[str, Any]:
 @_settings
 @with_api
 def create_subscription(*, api: Api, output: str, name: str, **options: Any) -> None:
-    """Subscribe to what happens in the tenant, or to one schedule, task or workflow."""
+    """Subscribe to what happens in the tenant, or to one schedule, task, workflow or tag."""
     made = api.call("POST", api.tenant_path("alerts", "subscriptions"), body={"name": name, **_body(**options)})
     show_one(made, kind="AlertSubscriptionList", output=output)
 

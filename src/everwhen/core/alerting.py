@@ -44,6 +44,7 @@ FILTER: Final = Vocabulary(
         "schedule": Word(),
         "task": Word(),
         "workflow": Word(),
+        "tag": Word(),
         "queue": Word(),
         "source": Word(),
         "reason": Word(),
@@ -69,6 +70,7 @@ class Scope(StrEnum):
     SCHEDULE = "schedule"
     TASK = "task"
     WORKFLOW = "workflow"
+    TAG = "tag"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,9 @@ class Happening:
     attempt: int | None = None
     is_workflow: bool = False
     facts: Mapping[str, str | None]
-    """By field of FILTER."""
+    """By field of FILTER, but for `tag`."""
+    tags: tuple[str, ...] = ()
+    """Those of its schedule, task and workflow."""
     past: Sequence[End] = ()
     """The ends of the row before it, the latest first."""
 
@@ -205,12 +209,21 @@ _MOST_TELLING: Final = (
 
 
 def _is_in_scope(happening: Happening, rule: Rule) -> bool:
-    return rule.scope is Scope.TENANT or happening.facts.get(rule.scope) == rule.target
+    match rule.scope:
+        case Scope.TENANT:
+            return True
+        case Scope.TAG:
+            return rule.target in happening.tags
+        case _:
+            return happening.facts.get(rule.scope) == rule.target
 
 
 def _passes(happening: Happening, rule: Rule, kind: AlertKind) -> bool:
     facts = {**happening.facts, "severity": severity_of(kind)}
-    return all(facts.get(term.name) == term.value for term in rule.filter.terms)
+    return all(
+        term.value in happening.tags if term.name == Scope.TAG else facts.get(term.name) == term.value
+        for term in rule.filter.terms
+    )
 
 
 def _in_a_row(happening: Happening, kind: AlertKind) -> int | None:

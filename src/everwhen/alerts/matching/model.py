@@ -62,6 +62,7 @@ class RunFacts:
     most_attempts: int | None
     fingerprint: str | None
     error: str | None
+    tags: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +85,7 @@ class ScheduleFacts:
     name: str
     task: str
     zone: str | None
+    tags: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

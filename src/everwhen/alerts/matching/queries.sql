@@ -49,12 +49,13 @@ order by s.tenant_id, s.name;
 -- What is told of runs. The error is that of the attempt that is named, or of the last one.
 select q.tenant_id, q.run_id, r.task, r.queue, r.source, r.nominal_at, r.due_at, r.schedule_uid, s.name as schedule, s.zone,
        w.workflow, coalesce(e.reason, a.reason) as reason, e.attempts, t.most_attempts,
-       coalesce(e.fingerprint, a.fingerprint) as fingerprint, a.error
+       coalesce(e.fingerprint, a.fingerprint) as fingerprint, a.error,
+       coalesce(s.tags || t.tags || f.tags, '{}') as tags
 from unnest(%(tenant_ids)s::uuid[], %(run_ids)s::uuid[], %(attempts)s::int[]) q (tenant_id, run_id, attempt)
 cross join lateral (
   select r.* from everwhen.runs r where r.tenant_id = q.tenant_id and r.run_id = q.run_id offset 0) r
 left join lateral (
-  select s.name, s.spec ->> 'timezone' as zone from everwhen.schedules s
+  select s.name, s.spec ->> 'timezone' as zone, s.tags from everwhen.schedules s
   where s.tenant_id = q.tenant_id and s.uid = r.schedule_uid offset 0) s on true
 left join lateral (
   select w.workflow
@@ -70,8 +71,13 @@ left join lateral (
   from everwhen.attempts a
   where a.tenant_id = q.tenant_id and a.run_id = q.run_id and a.attempt = coalesce(q.attempt, e.attempts) offset 0) a on true
 left join lateral (
-  select case when t.retry ->> 'max_attempts' ~ '^[1-9][0-9]{0,3}$' then (t.retry ->> 'max_attempts')::int end as most_attempts
-  from everwhen.tasks t where t.tenant_id = q.tenant_id and t.name = r.task offset 0) t on true;
+  select case when t.retry ->> 'max_attempts' ~ '^[1-9][0-9]{0,3}$' then (t.retry ->> 'max_attempts')::int end as most_attempts,
+         t.tags
+  from everwhen.tasks t where t.tenant_id = q.tenant_id and t.name = r.task offset 0) t on true
+left join lateral (
+  select f.tags from everwhen.workflows f
+  where f.tenant_id = q.tenant_id
+    and f.name = case when r.task like 'workflow:%%' then substr(r.task, 10) else w.workflow end offset 0) f on true;
 
 -- name: read_past
 -- How the runs of the same schedule before these ended, the latest first: of the last so many, those that say something.
@@ -112,11 +118,16 @@ cross join lateral (
 order by q.tenant_id, q.run_id, p.run_id desc;
 
 -- name: read_schedules
-select q.tenant_id, q.uid, s.name, s.task, s.zone
+select q.tenant_id, q.uid, s.name, s.task, s.zone, coalesce(s.tags || t.tags || f.tags, '{}') as tags
 from unnest(%(tenant_ids)s::uuid[], %(uids)s::uuid[]) q (tenant_id, uid)
 cross join lateral (
-  select s.name, s.task, s.spec ->> 'timezone' as zone from everwhen.schedules s
-  where s.tenant_id = q.tenant_id and s.uid = q.uid offset 0) s;
+  select s.name, s.task, s.spec ->> 'timezone' as zone, s.tags from everwhen.schedules s
+  where s.tenant_id = q.tenant_id and s.uid = q.uid offset 0) s
+left join lateral (
+  select t.tags from everwhen.tasks t where t.tenant_id = q.tenant_id and t.name = s.task offset 0) t on true
+left join lateral (
+  select f.tags from everwhen.workflows f
+  where f.tenant_id = q.tenant_id and s.task like 'workflow:%%' and f.name = substr(s.task, 10) offset 0) f on true;
 
 -- name: lock_outlets
 -- Every receiver of these channels who has not unsubscribed, in the order of the key. Whoever gathers for one holds it.

@@ -88,6 +88,7 @@ def occasion_of(happening: Happening, found: Match, signal: Signal, read: Read, 
         task=None if run is None or happening.is_workflow else run.task,
         workflow=facts.get("workflow"),
         queue=facts.get("queue"),
+        tags=happening.tags,
         run_id=signal.run_id,
         attempt=signal.attempt,
         attempts=run and (run.attempts or run.most_attempts),
@@ -126,6 +127,7 @@ def _of_run(signal: Signal, run: RunFacts, past: list[End]) -> Happening:
             "fingerprint": run.fingerprint,
             "run": str(run.run_id),
         },
+        tags=tuple(sorted(set(run.tags))),
         past=past,
     )
 
@@ -145,6 +147,7 @@ def _of_subject(signal: Signal, schedule: ScheduleFacts | None) -> Happening:
             "queue": subject if of_a_queue else None,
             "reason": None if signal.kind.startswith("schedule.") else _text(detail, "reason"),
         },
+        tags=tuple(sorted(set(schedule.tags))) if schedule else (),
     )
 
 
