@@ -52,11 +52,14 @@ from everwhen.explaining.observer import Observer
 from everwhen.explaining.sightings import Sightings
 from everwhen.http.app import create_app, resolve_routes
 from everwhen.http.auth import Authenticator
+from everwhen.http.counting import Counter, allowance_of
+from everwhen.http.limits import Bucket, RateLimits
 from everwhen.http.plane import ControlPlane, IdentityLimits
 from everwhen.http.revocations import RevocationList
 from everwhen.identity import members_api, revocations_api, sessions_api, tokens_api
 from everwhen.identity.directory import DatabaseDirectory
 from everwhen.identity.service import TOPIC as REVOCATIONS_TOPIC
+from everwhen.limits import rates
 from everwhen.operations import api as operations_api
 from everwhen.operations.operator import Operator
 from everwhen.overlap import service as overlap
@@ -128,7 +131,7 @@ FEATURES: Final = (
 )
 """The control API: each feature's module with its router."""
 
-SWEEPS: Final = (replies.sweep,)
+SWEEPS: Final = (replies.sweep, rates.sweep)
 """What the sweeper deletes."""
 
 PAYLOADS: Final = "payloads"
@@ -238,6 +241,7 @@ def make_app(services: Services) -> FastAPI:
             ),
         ),
         identity=limits,
+        counter=make_counter(settings, services.database),
         find_tenant=tenants.find_tenant,
         on_ready=_wake_line,
         on_ended=services.on_ended,
@@ -264,6 +268,19 @@ def make_app(services: Services) -> FastAPI:
     )
     app.state.alerts = make_kit(services.channels, services.sealer, secret=settings.jwt_secret.get_secret_value())
     return app
+
+
+def make_counter(settings: Settings, database: Database) -> Counter:
+    """Make what counts requests; a bucket whose setting is 0 limits nothing."""
+    by_the_minute = {
+        Bucket.ADDRESS: settings.rate_address,
+        Bucket.FAILED: settings.rate_failed,
+        Bucket.TENANT: settings.rate_tenant,
+        Bucket.TOKEN: settings.rate_token,
+        Bucket.WORKER: settings.rate_worker,
+    }
+    allowances = {bucket: allowance_of(bucket, rate) for bucket, rate in by_the_minute.items() if rate}
+    return Counter(RateLimits(allowances, rates.DatabaseDraw(database)), trusted=settings.trusted_proxies)
 
 
 def _identity_limits(settings: Settings) -> IdentityLimits:

@@ -116,6 +116,26 @@ class Settings(BaseSettings):
     session_idle_seconds: Annotated[float, Field(ge=60, le=86_400)] = Field(
         1_800.0, description="How long it lasts unused."
     )
+    trusted_proxies: Listed[Network] = Field(
+        (),
+        description="Networks of proxies that are believed about whom a request is from (X-Forwarded-For), by commas.",
+    )
+    rate_address: Annotated[int, Field(ge=0, le=10**9)] = Field(
+        60_000, description="Requests to the control API a minute from one address; 0: no limit."
+    )
+    rate_failed: Annotated[int, Field(ge=0, le=10**9)] = Field(
+        30, description="Wrong credentials a minute from one address; 0: no limit."
+    )
+    rate_tenant: Annotated[int, Field(ge=0, le=10**9)] = Field(
+        30_000,
+        description="Requests to the control API a minute of a tenant without a limit of its own; 0: no limit.",
+    )
+    rate_token: Annotated[int, Field(ge=0, le=10**9)] = Field(
+        15_000, description="Requests to the control API a minute of one subject; 0: no limit."
+    )
+    rate_worker: Annotated[int, Field(ge=0, le=10**9)] = Field(
+        600_000, description="Requests a minute of a tenant's workers, each with many runs in it; 0: no limit."
+    )
     pool_size: Annotated[int, Field(ge=1, le=200)] = Field(8, description="Connections of each of the two pools.")
     plan_ahead_seconds: Annotated[float, Field(ge=1, le=3600)] = Field(
         30.0, description="How long before it is due a run is planned."

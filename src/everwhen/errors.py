@@ -10,6 +10,7 @@
     ├── PreconditionRequired 428 a change has to name the revision that it changes
     ├── TooLarge            413  the body is over its limit
     ├── UnsupportedMediaType 415 the body is not JSON
+    ├── RateExceeded        429  too many requests; the same one may succeed a little later
     ├── Unavailable         503  the database or a part of it is away; try again
     └── ConfigurationError   –   the process cannot start as it is set up
 
@@ -37,6 +38,8 @@ class EverwhenError(Exception):
     code = "internal"
     title = "Internal error"
     retryable = False
+    retry_after = 1
+    """In how many seconds the same request may succeed, where it may."""
 
     def __init__(
         self,
@@ -117,6 +120,17 @@ class UnsupportedMediaType(EverwhenError):  # noqa: N818
     """The request body is of a kind that is not read here."""
 
     status, code, title = 415, "body.media_type", "Unsupported media type"
+
+
+class RateExceeded(EverwhenError):  # noqa: N818
+    """Too many requests."""
+
+    status, code, title, retryable = 429, "rate.exceeded", "Too many requests", True
+
+    def __init__(self, detail: str, *, told: Mapping[str, Any], retry_after: int) -> None:
+        """`told` names the bucket."""
+        super().__init__(detail, told=told)
+        self.retry_after = retry_after
 
 
 class Unavailable(EverwhenError):  # noqa: N818

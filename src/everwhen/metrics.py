@@ -31,6 +31,13 @@ CLOSED: Final = Counter("everwhen_attempts_closed", "Attempts that were closed."
 ENDED: Final = Counter("everwhen_runs_ended", "Runs that ended after they were in line.", ["state"], registry=REGISTRY)
 REFUSED: Final = Counter("everwhen_reports_refused", "Reports that were refused as stale.", registry=REGISTRY)
 
+RATE_EXCEEDED: Final = Counter(
+    "everwhen_rate_exceeded", "Requests that were refused because a bucket was empty.", ["bucket"], registry=REGISTRY
+)
+RATE_DRAWS: Final = Counter(
+    "everwhen_rate_draws", "Times that this copy of the API drew from its buckets.", ["outcome"], registry=REGISTRY
+)
+
 PLANNING_LAG: Final = Gauge(
     "everwhen_planning_lag_seconds",
     "How long the schedule that waits longest has waited to be planned.",

@@ -108,6 +108,7 @@ def _server(app: ASGIApp) -> _Server:
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         server_header=False,
+        proxy_headers=False,  # http/addresses.py decides whom to believe
         date_header=False,
     )
     return _Server(config)

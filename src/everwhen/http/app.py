@@ -72,7 +72,7 @@ def create_app(
         app.include_router(router)
     permissions = _permissions([*first_routes, *(route for router in routers for route in router.routes)])
     app.openapi = _documented(app, permissions)
-    app.add_middleware(Edge, authenticator=plane.authenticator)
+    app.add_middleware(Edge, authenticator=plane.authenticator, counter=plane.counter)
     problems.install(app)
     return app
 

@@ -119,6 +119,11 @@ class Authenticator:
         """Return who a session's cookie stands for; raise as above."""
         return await self._known(f"session {secret}", now=now)
 
+    def has_met(self, authorization: str | None, session: str | None) -> bool:
+        """Say whether a credential was good here lately; it may not be any more."""
+        credential = (authorization or "").partition(" ")[2] if session is None else f"session {session}"
+        return credential in self._remembered
+
     def forget_session(self, secret: str) -> None:
         """Remember a session no longer: it was ended here."""
         self._remembered.pop(f"session {secret}", None)
@@ -132,6 +137,7 @@ class Authenticator:
                 await self._revocations.keep_fresh()
                 insist(not self._revocations.forbids(found.principal))
         except (BadToken, jwt.PyJWTError, ValueError):
+            self._remembered.pop(credential, None)
             raise Unauthenticated from None
         except (psycopg.OperationalError, TimeoutError, OSError) as error:
             raise Unavailable("The database is away; try again.", code="database.unavailable") from error

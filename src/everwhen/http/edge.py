@@ -14,8 +14,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from everwhen import clock, failpoints
-from everwhen.errors import EverwhenError, Forbidden, Unauthenticated, Unavailable
+from everwhen.errors import EverwhenError, Forbidden, RateExceeded, Unauthenticated, Unavailable
 from everwhen.http.auth import Authenticator
+from everwhen.http.counting import POLICY, STATE, Counter
 from everwhen.http.payloads import show_payloads
 from everwhen.http.principal import Principal
 from everwhen.http.problems import problem_response
@@ -48,9 +49,11 @@ def principal_of(request: Request) -> Principal:
 class Edge:
     """The middleware."""
 
-    def __init__(self, app: ASGIApp, *, authenticator: Authenticator) -> None:
+    def __init__(self, app: ASGIApp, *, authenticator: Authenticator, counter: Counter | None = None) -> None:
+        """Without a counter nobody is limited."""
         self._app = app
         self._authenticator = authenticator
+        self._counter = counter
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; pass the lifespan through, and nothing else."""
@@ -64,13 +67,15 @@ class Edge:
         given = _single(scope, b"request-id")
         request_id = given if given and _REQUEST_ID.fullmatch(given) else f"req_{clock.new_id(now).hex}"
         scope["state"] = {**scope.get("state", {}), "request_id": request_id}
-        answer = _Answer(send, request_id)
+        answer = _Answer(send, scope, request_id, self._counter)
         show_payloads(False)
         try:
             if scope["path"] not in OPEN_PATHS and not scope["path"].startswith(OPEN_PREFIX):
                 scope[_PRINCIPAL] = await self._principal(scope, now=now)
+            elif self._counter is not None:
+                self._counter.look(scope)
             await self._app(scope, receive, answer.send)
-        except (Unauthenticated, Unavailable, Forbidden) as error:
+        except (Unauthenticated, Unavailable, Forbidden, RateExceeded) as error:
             await problem_response(Request(scope), error)(scope, receive, answer.send)
         except ClientDisconnect:
             return  # nobody is left to be answered, and nothing is wrong with us
@@ -84,19 +89,32 @@ class Edge:
 
     async def _principal(self, scope: Scope, *, now: datetime) -> Principal:
         secret = session_secret(scope)
-        if secret is None:
-            return await self._authenticator.authenticate(_single(scope, b"authorization"), now=now)
-        principal = await self._authenticator.authenticate_session(secret, now=now)
-        insist_on_same_site(scope, secret)
+        given = _single(scope, b"authorization") if secret is None else None
+
+        async def authenticate() -> Principal:
+            if secret is None:
+                return await self._authenticator.authenticate(given, now=now)
+            return await self._authenticator.authenticate_session(secret, now=now)
+
+        if self._counter is None:
+            principal = await authenticate()
+        else:
+            is_known = self._authenticator.has_met(given, secret)
+            is_guess = given is not None or secret is not None
+            principal = await self._counter.let_in(scope, authenticate, is_known=is_known, is_guess=is_guess)
+        if secret is not None:
+            insist_on_same_site(scope, secret)
         return principal
 
 
 class _Answer:
     """Adds what every answer carries, and knows whether it has begun."""
 
-    def __init__(self, send: Send, request_id: str) -> None:
+    def __init__(self, send: Send, scope: Scope, request_id: str, counter: Counter | None) -> None:
         self._send = send
+        self._scope = scope
         self._request_id = request_id
+        self._counter = counter
         self.started = False
 
     async def send(self, message: Message) -> None:
@@ -107,6 +125,8 @@ class _Answer:
             headers["Request-Id"] = self._request_id
             for name, value in _HEADERS.items():
                 headers.setdefault(name, value)
+            if self._counter is not None and (fields := self._counter.fields(self._scope)):
+                headers[POLICY], headers[STATE] = fields
         await self._send(message)
 
 

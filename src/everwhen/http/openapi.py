@@ -61,7 +61,7 @@ _SCHEMES: Final[dict[str, Any]] = {
         "description": f"A session of the console; with `{CSRF_HEADER}` where something changes.",
     },
 }
-_ALWAYS: Final = ("401", "403", "404", "503")
+_ALWAYS: Final = ("401", "403", "404", "429", "503")
 _WITH_INPUT: Final = ("422",)
 _WITH_BODY: Final = ("413", "415")
 _OF_CHANGES: Final = ("412", "428")

@@ -10,6 +10,7 @@ from uuid import UUID
 from starlette.requests import Request
 
 from everwhen.http.auth import Authenticator
+from everwhen.http.counting import Counter
 from everwhen.postgres.pool import Connection, Database
 
 BODY_BYTES: Final = 1_048_576
@@ -80,6 +81,7 @@ class ControlPlane:
     cursor_key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
     payloads: Any = None  # everwhen.payloads.service.Payloads, which this layer is below of
     identity: IdentityLimits = IdentityLimits()
+    counter: Counter | None = None
 
 
 def plane_of(request: Request) -> ControlPlane:

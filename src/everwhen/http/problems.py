@@ -33,7 +33,6 @@ from everwhen.roles import OUTAGE
 
 MEDIA_TYPE: Final = "application/problem+json"
 DOCS: Final = "docs/reference/http.md"
-RETRY_AFTER_SECONDS: Final = 1
 MOST_ERRORS: Final = 20
 MOST_TEXT: Final = 500
 """What was sent may come back in an answer, but never all of it."""
@@ -57,7 +56,7 @@ def problem_response(request: Request, error: EverwhenError) -> Response:
     if isinstance(error, Unauthenticated):
         headers["WWW-Authenticate"] = 'Bearer realm="everwhen"'
     if error.retryable:
-        headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
+        headers["Retry-After"] = str(error.retry_after)
     body: dict[str, Any] = {
         "type": f"urn:everwhen:problem:{error.code}",
         "title": error.title,

@@ -6,6 +6,16 @@ CREATE FUNCTION everwhen.current_tenant() RETURNS uuid
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN (NULLIF(current_setting('everwhen.tenant'::text, true), ''::text))::uuid;
 
+CREATE FUNCTION everwhen.draw_from(now timestamp with time zone, known timestamp with time zone, quota integer, seconds double precision, owed integer, wanted integer, OUT full_at timestamp with time zone, OUT granted integer) RETURNS record
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    BEGIN ATOMIC
+ SELECT (draw_from.now + make_interval(secs => (d.full_in + (((d.granted)::double precision * draw_from.seconds) / (draw_from.quota)::double precision)))),
+     d.granted
+    FROM ( SELECT a.full_in,
+             (GREATEST((0)::double precision, LEAST((draw_from.wanted)::double precision, floor(((((draw_from.seconds - a.full_in) * (draw_from.quota)::double precision) / draw_from.seconds) + (0.000001)::double precision)))))::integer AS granted
+            FROM ( SELECT GREATEST((0)::double precision, (LEAST((EXTRACT(epoch FROM (draw_from.known - draw_from.now)))::double precision, ((2)::double precision * draw_from.seconds)) + (((draw_from.owed)::double precision * draw_from.seconds) / (draw_from.quota)::double precision))) AS full_in) a) d;
+END;
+
 CREATE FUNCTION everwhen.ensure_week(instant timestamp with time zone) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -784,6 +794,17 @@ CREATE TABLE everwhen.punctuality (
 
 ALTER TABLE ONLY everwhen.punctuality FORCE ROW LEVEL SECURITY;
 
+CREATE UNLOGGED TABLE everwhen.rate_buckets (
+    key bytea NOT NULL,
+    full_at timestamp with time zone NOT NULL,
+    granted integer NOT NULL,
+    quota integer NOT NULL,
+    seconds double precision NOT NULL,
+    owed integer NOT NULL,
+    wanted integer NOT NULL
+)
+WITH (fillfactor='50');
+
 CREATE TABLE everwhen.replies (
     tenant_id uuid NOT NULL,
     principal text NOT NULL,
@@ -1304,6 +1325,9 @@ ALTER TABLE ONLY everwhen.payloads
 
 ALTER TABLE ONLY everwhen.punctuality
     ADD CONSTRAINT punctuality_pkey PRIMARY KEY (tenant_id, schedule_uid, day);
+
+ALTER TABLE ONLY everwhen.rate_buckets
+    ADD CONSTRAINT rate_buckets_pkey PRIMARY KEY (key);
 
 ALTER TABLE ONLY everwhen.replies
     ADD CONSTRAINT replies_pkey PRIMARY KEY (tenant_id, principal, operation, key);
@@ -2209,6 +2233,8 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.payloads TO everwhen_system;
 
 GRANT SELECT ON TABLE everwhen.punctuality TO everwhen_tenant;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.punctuality TO everwhen_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.rate_buckets TO everwhen_system;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.replies TO everwhen_tenant;
 GRANT SELECT,DELETE,UPDATE ON TABLE everwhen.replies TO everwhen_system;

@@ -1,0 +1,50 @@
+"""Draws from the buckets that all copies of the API share, as `http/limits.py` asks for them."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from everwhen.core.buckets import Allowance, Drawn
+from everwhen.http.limits import Want
+from everwhen.limits import store
+from everwhen.postgres.pool import Connection, Database
+
+_KEY_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseDraw:
+    """Draws of one installation."""
+
+    database: Database
+
+    async def __call__(self, wants: Sequence[Want], /) -> Sequence[tuple[Drawn, Allowance]]:
+        """Draw from all of them in one statement."""
+        keys = [_key(want) for want in wants]
+        ordered = sorted(zip(keys, wants, strict=True), key=lambda pair: pair[0])
+        async with self.database.system() as conn:
+            rows = await store.draw_allowances(
+                conn,
+                keys=[key for key, _ in ordered],
+                quotas=[want.allowance.quota for _, want in ordered],
+                seconds=[want.allowance.seconds for _, want in ordered],
+                owed=[want.owed for _, want in ordered],
+                wanted=[want.wanted for _, want in ordered],
+                now=conn.now,
+            )
+        found = {row.key: (Drawn(row.granted, row.full_in), Allowance(row.quota, row.seconds)) for row in rows}
+        return [found[key] for key in keys]
+
+
+async def sweep(conn: Connection, *, now: datetime, limit: int) -> int:
+    """Forget up to `limit` buckets that are full; return how many."""
+    return await store.drop_full(conn, now=now, limit=limit)
+
+
+def _key(want: Want) -> bytes:
+    """Return what names a bucket in the database: nobody reads an address or a subject off it."""
+    whose = "\0".join(map(str, want.whose)) if isinstance(want.whose, tuple) else str(want.whose)
+    text = f"{want.bucket}\0{whose}"
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=_KEY_BYTES, person=b"everwhen bucket").digest()
