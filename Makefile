@@ -1,6 +1,6 @@
 # Everwhen: every task of the project. Bare `make` lists them. Needs only Python >= 3.11 and make.
 .DEFAULT_GOAL := help
-.PHONY: help setup up test test-pg15 check format conformance bench system browser chaos db migration schema docs clean
+.PHONY: help setup up test test-pg15 check format conformance bench system browser chaos api-fuzz db migration schema docs clean
 SHELL := /bin/bash
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
@@ -56,6 +56,10 @@ chaos: $(STAMP) ## The stateful machine for longer, then ten minutes (CHAOS_SECO
 	@EVERWHEN_MACHINE_STEPS=$${EVERWHEN_MACHINE_STEPS:-20000} $(RUN)python -m pytest -q -p no:cacheprovider --timeout=3600 \
 	  tests/dispatch/test_life_machine.py -k lives_as_the_model
 	@$(RUN)python -m tests.chaos
+
+api-fuzz: $(STAMP) ## Schemathesis over every operation with a token of each role (about an hour; API_FUZZ_CASES, API_FUZZ_SEED)
+	@UV_PROJECT_ENVIRONMENT=.venv $(BIN)/uv sync --quiet --frozen --inexact --extra local --group fuzz --python $(BIN)/python
+	@$(RUN)python -m tests.api_fuzz
 
 conformance: $(STAMP) ## Every zone, transition (2000-2040) and policy against an independent oracle (about 10 minutes)
 	@$(RUN)python -m tests.core.conformance

@@ -37,6 +37,10 @@ def app_without_database(*, body_bytes_max: int = 8192):
     async def fail(kind: str, access: Anybody) -> None:
         raise ERRORS[kind]
 
+    @router.post("/things/preview")
+    async def preview_thing(access: Anybody) -> str:
+        return "preview"
+
     @router.get("/things/{name}")
     async def get_thing(name: str, access: Anybody) -> str:
         return name
@@ -194,6 +198,12 @@ async def test_a_method_that_is_not_there_is_told_all_that_are(client):
 
     assert (answer.status_code, answer.json()["code"]) == (405, "method.not_allowed")
     assert answer.headers["allow"] == "DELETE, GET, POST"
+
+
+async def test_a_path_that_is_spelled_out_tells_the_methods_of_the_document(client):
+    answer = await client.options("/things/preview")
+
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
 
 
 async def test_a_plain_route_tells_its_methods_too(client):

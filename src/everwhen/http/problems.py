@@ -140,9 +140,15 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
 
 
 def allowed_methods(app: FastAPI, path: str) -> list[str]:
-    """Return every method that some route answers on this path; the framework names the first route's only."""
+    """Return every method that the document names for this path; the framework names the first route's only.
+
+    A path that the document spells out is that one only, as OpenAPI has it, whatever pattern fits it as well.
+    """
     found: set[str] = set()
-    for template, methods in routes_of(app).items():
+    routes = routes_of(app)
+    if path in routes:
+        return sorted(routes[path])
+    for template, methods in routes.items():
         if compile_path(_PARAMETER.sub(_plain_parameter, template))[0].match(path):
             found |= methods
     return sorted(found)
