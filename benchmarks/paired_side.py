@@ -1,8 +1,8 @@
 """One side of a paired run: a cluster of one checkout, which measures what it is told to, one line of JSON each.
 
 Started by `paired.py` with the checkout's own Python and in its folder, so `benchmarks` and `everwhen` are the
-checkout's. Only what has always been there is used of them. Each line of input names a function of `benchmarks.cycle`
-or `benchmarks.lag`, and its arguments.
+checkout's. Only what has always been there is used of them; a measurement that a checkout does not have yet is taken
+from here. Each line of input names a function of `benchmarks.cycle`, `lag` or `control`, and its arguments.
 """
 
 import json
@@ -10,11 +10,17 @@ import sys
 from pathlib import Path
 
 sys.path[0] = str(Path.cwd())
+sys.path.append(str(Path(__file__).parent.parent))
 
-from benchmarks import cycle, lag  # noqa: E402  # of the checkout in whose folder we were started
+from benchmarks import control, cycle, lag  # noqa: E402  # of the checkout in whose folder we were started
 from benchmarks.cluster import exit_on_sigterm, running_cluster  # noqa: E402  # as above
 
-MEASURES = {"sdk": cycle.measure_sdk, "batches": cycle.measure_batches, "lag": lag.measure}
+MEASURES = {
+    "sdk": cycle.measure_sdk,
+    "batches": cycle.measure_batches,
+    "lag": lag.measure,
+    "control": control.measure,
+}
 
 
 def main() -> None:

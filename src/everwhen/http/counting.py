@@ -17,7 +17,6 @@ The fields are those of draft-ietf-httpapi-ratelimit-headers-11, structured fiel
 in how many seconds it fills, `r` what this copy knows to be left, and `t` when there is more.
 """
 
-import functools
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
@@ -33,8 +32,8 @@ from everwhen.http.limits import Bucket, Held, RateLimits
 from everwhen.http.principal import Principal
 
 WORK_PREFIX: Final = "/v1/worker/"
-POLICY: Final = "RateLimit-Policy"
-STATE: Final = "RateLimit"
+POLICY: Final = b"ratelimit-policy"
+STATE: Final = b"ratelimit"
 WINDOW_SECONDS: Final = 10.0
 LONG_WINDOW_SECONDS: Final = 60.0
 
@@ -78,18 +77,20 @@ class Counter:
 
         `is_guess`: it brings a credential; `is_known`: one that was good here lately.
         """
-        address = network_of(client_address(scope, self._trusted))
         counted: list[Held] = []
         scope[_COUNTED] = counted
         is_work = scope["path"].startswith(WORK_PREFIX)
         if not (is_work and is_guess):  # a worker's credential is judged first: what it asks has a bucket of its own
-            await self._count(counted, self.limits.find(Bucket.ADDRESS, address))
-        principal = await self._authenticated(authenticate, address, counted, is_known=is_known, is_guess=is_guess)
-        tenant_id = principal.tenant_id or _tenant_in(scope["path"], principal)
+            await self._count(counted, self.limits.find(Bucket.ADDRESS, self._address(scope)))
+        if is_guess and not is_known:
+            principal = await self._guessed(authenticate, scope, counted)
+        else:
+            principal = await self._known(authenticate, scope) if is_known else await authenticate()
         if is_work:
-            whose = tenant_id or principal.subject
-            await self._count(counted, self.limits.find(Bucket.WORKER, whose, tenant_id))
+            tenant_id = principal.tenant_id
+            await self._count(counted, self.limits.find(Bucket.WORKER, tenant_id or principal.subject, tenant_id))
             return principal
+        tenant_id = principal.tenant_id or _tenant_in(scope["path"], principal)
         if tenant_id is not None:
             await self._count(counted, self.limits.find(Bucket.TENANT, tenant_id, tenant_id))
         await self._count(counted, self.limits.find(Bucket.TOKEN, (principal.tenant_id, principal.subject)))
@@ -97,30 +98,37 @@ class Counter:
 
     def look(self, scope: Scope) -> None:
         """Take note of the address's bucket, and count nothing."""
-        held = self.limits.find(Bucket.ADDRESS, network_of(client_address(scope, self._trusted)))
+        held = self.limits.find(Bucket.ADDRESS, self._address(scope))
         scope[_COUNTED] = [] if held is None else [held]
 
-    def fields(self, scope: Scope) -> tuple[str, str] | None:
-        """Return the values of RateLimit-Policy and RateLimit for the answer to a request; None without a limit."""
+    def fields(self, scope: Scope) -> list[tuple[bytes, bytes]]:
+        """Return the fields of the answer to a request; none without a limit."""
         counted: list[Held] = scope.get(_COUNTED, [])
         if not counted:
-            return None
+            return []
         now = self.limits.clock()
-        policies, states = zip(*(_items(held, now) for held in counted), strict=True)
-        return ", ".join(policies), ", ".join(states)
+        policies = ", ".join([f'"{held.bucket}"{held.policy}' for held in counted])
+        states = ", ".join([_state(held, now) for held in counted])
+        return [(POLICY, policies.encode()), (STATE, states.encode())]
 
-    async def _authenticated(
-        self, authenticate: Authenticate, address: str, counted: list[Held], *, is_known: bool, is_guess: bool
-    ) -> Principal:
-        guesses = self.limits.find(Bucket.FAILED, address) if is_guess else None
+    def _address(self, scope: Scope) -> str:
+        return network_of(client_address(scope, self._trusted))
+
+    async def _known(self, authenticate: Authenticate, scope: Scope) -> Principal:
+        """Look at a credential that was good lately; one that is not any more is a guess after the fact."""
+        try:
+            return await authenticate()
+        except Unauthenticated:
+            guesses = self.limits.find(Bucket.FAILED, self._address(scope))
+            if guesses is not None:
+                self.limits.owe(guesses)
+            raise
+
+    async def _guessed(self, authenticate: Authenticate, scope: Scope, counted: list[Held]) -> Principal:
+        """Take a guess, look at the credential, and give the guess back unless it was a wrong one."""
+        guesses = self.limits.find(Bucket.FAILED, self._address(scope))
         if guesses is None:
             return await authenticate()
-        if is_known:
-            try:
-                return await authenticate()
-            except Unauthenticated:
-                self.limits.owe(guesses)
-                raise
         await self._count(counted, guesses)
         try:
             principal = await authenticate()
@@ -158,19 +166,8 @@ def _exceeded(held: Held, now: float) -> RateExceeded:
     return RateExceeded(detail, told=told, retry_after=wait)
 
 
-def _items(held: Held, now: float) -> tuple[str, str]:
-    policy, begin, end = _texts(held.bucket, held.stock.allowance)
-    wait = held.stock.wait(now)
-    if wait > 0 and not held.stock.left:
-        return policy, f"{begin}0;t={math.ceil(wait)}"
-    return policy, f"{begin}{held.stock.remaining(now)}{end}"
-
-
-@functools.lru_cache(maxsize=1_000)
-def _texts(bucket: Bucket, allowance: Allowance) -> tuple[str, str, str]:
-    """Return an item of RateLimit-Policy, and the beginning and end of one of RateLimit."""
-    return (
-        f'"{bucket}";q={allowance.quota};w={math.ceil(allowance.seconds)}',
-        f'"{bucket}";r=',
-        f";t={max(1, math.ceil(allowance.interval))}",
-    )
+def _state(held: Held, now: float) -> str:
+    stock = held.stock
+    if stock.dry_until > now and not stock.left:
+        return f'"{held.bucket}";r=0;t={math.ceil(stock.wait(now))}'
+    return f'"{held.bucket}";r={stock.remaining(now)};t={held.next_in}'

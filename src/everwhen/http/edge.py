@@ -9,14 +9,13 @@ from datetime import datetime
 from typing import Final
 
 import structlog
-from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from everwhen import clock, failpoints
 from everwhen.errors import EverwhenError, Forbidden, RateExceeded, Unauthenticated, Unavailable
 from everwhen.http.auth import Authenticator
-from everwhen.http.counting import POLICY, STATE, Counter
+from everwhen.http.counting import Counter
 from everwhen.http.payloads import show_payloads
 from everwhen.http.principal import Principal
 from everwhen.http.problems import problem_response
@@ -28,12 +27,13 @@ OPEN_PREFIX: Final = "/v1/alerts/unsubscribe/"
 
 _PRINCIPAL: Final = "everwhen.principal"
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
-_HEADERS: Final = {
-    "X-Content-Type-Options": "nosniff",
-    "Cache-Control": "no-store",
-    "Referrer-Policy": "no-referrer",
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
-}
+_HEADERS: Final = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+)
+"""What an answer has unless it says otherwise."""
 
 log = structlog.get_logger("everwhen.http")
 
@@ -121,12 +121,11 @@ class _Answer:
         if message["type"] == "http.response.start":
             self.started = True
             failpoints.hit("api.before_reply")
-            headers = MutableHeaders(scope=message)
-            headers["Request-Id"] = self._request_id
-            for name, value in _HEADERS.items():
-                headers.setdefault(name, value)
-            if self._counter is not None and (fields := self._counter.fields(self._scope)):
-                headers[POLICY], headers[STATE] = fields
+            headers: list[tuple[bytes, bytes]] = message["headers"]
+            given = {name for name, _ in headers}
+            more = [pair for pair in _HEADERS if pair[0] not in given]
+            fields = [] if self._counter is None else self._counter.fields(self._scope)
+            message["headers"] = [*headers, *more, (b"request-id", self._request_id.encode()), *fields]
         await self._send(message)
 
 

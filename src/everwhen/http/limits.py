@@ -12,6 +12,8 @@ any more is given back by a timer, which ends when none is left.
 
 import asyncio
 import contextlib
+import itertools
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -53,17 +55,31 @@ class Bucket(StrEnum):
 
 @dataclass(slots=True, eq=False)
 class Held:
-    """The stock of one bucket: whose it is, and whether it waits to be drawn for. `tenant_id`: whose limits hold."""
+    """The stock of one bucket: whose it is, and whether it waits to be drawn for. `tenant_id`: whose limits hold.
+
+    `policy` and `next_in` are what answers say of its allowance: its parameters, and when there is one more.
+    """
 
     bucket: Bucket
     whose: Whose
     tenant_id: UUID | None
     stock: Stock
+    policy: str = field(init=False)
+    next_in: int = field(init=False)
     is_kept: bool = True
     is_asked: bool = False
     is_to_fill: bool = False
     waiting: int = 0
     done: "asyncio.Future[None] | None" = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        self.allow(self.stock.allowance)
+
+    def allow(self, allowance: Allowance) -> None:
+        """Go by this allowance from now on."""
+        self.stock.allowance = allowance
+        self.policy = f";q={allowance.quota};w={math.ceil(allowance.seconds)}"
+        self.next_in = max(1, math.ceil(allowance.interval))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,13 +197,21 @@ class RateLimits:
         try:
             while self._asked:
                 await self._gather()
-                batch = [held for held, _ in zip(self._asked, range(MOST_DRAWN), strict=False)]
-                for held in batch:
-                    del self._asked[held]
-                    held.is_asked = False
-                await self._fill(batch)
+                await self._fill(self._batch())
         finally:
             self._drawing = None
+
+    def _batch(self) -> list[Held]:
+        """Take who asked; and whoever has spent anything, which spares him a draw of his own a moment later."""
+        for held in self._filled:
+            if held.stock.spent and held not in self._asked:
+                self._asked[held] = None
+                held.is_to_fill = True
+        batch = list(itertools.islice(self._asked, MOST_DRAWN))
+        for held in batch:
+            del self._asked[held]
+            held.is_asked = False
+        return batch
 
     async def _gather(self) -> None:
         """Let others join, unless somebody waits."""
@@ -208,7 +232,9 @@ class RateLimits:
             if found is None:
                 held.stock.draw_alone(now, wanted=want.wanted)
             else:
-                drawn, held.stock.allowance = found[index]
+                drawn, allowance = found[index]
+                if allowance != held.stock.allowance:
+                    held.allow(allowance)
                 held.stock.take(drawn, wanted=want.wanted, owed=want.owed, now=now)
             self._note(held)
         for each in done:
