@@ -1,7 +1,6 @@
 """CronJob manifests. The first is the example of Kubernetes' documentation; the others have the fields it documents."""
 
 import json
-import sys
 from typing import Any
 
 import pytest
@@ -192,13 +191,6 @@ def test_what_cannot_become_a_schedule_is_refused(item, code):
 )
 def test_a_file_that_is_hostile_or_broken_is_refused_as_a_whole(text, code):
     assert refusal(parse_kubernetes, text) == code
-
-
-def test_without_the_extra_yaml_is_refused_and_json_is_read(monkeypatch):
-    monkeypatch.setitem(sys.modules, "yaml", None)
-
-    assert refusal(parse_kubernetes, HELLO) == "import.yaml.missing"
-    assert len(read(manifest())) == 1
 
 
 def test_a_refusal_does_not_hold_up_the_others_and_names_are_unique():

@@ -1,12 +1,13 @@
-"""YAML, read safely and within bounds; needs the extra `yaml`. JSON is read without it.
+"""YAML, read safely and within bounds.
 
 Tags make nothing but plain values. Aliases are refused rather than counted: through merge keys ten of them a level
 multiply, and no tool that exports schedules writes any.
 """
 
 from collections.abc import Iterable
-from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, cast
+
+import yaml
 
 from everwhen.schedules.importers.entry import refuse
 
@@ -16,14 +17,11 @@ DEEPEST: Final = 60
 
 def read_yaml(text: str) -> list[Any]:
     """Return the documents of a file."""
-    try:
-        yaml: Any = import_module("yaml")
-    except ImportError:
-        refuse("yaml.missing", "reading YAML needs the extra everwhen[yaml]; or export JSON, such as kubectl -o json")
     if len(text) > MOST_CHARACTERS:
         refuse("size", f"a YAML file has at most {MOST_CHARACTERS:,} characters; split it, or export JSON")
     try:
-        _check_events(type(event).__name__ for event in yaml.parse(text, Loader=yaml.SafeLoader))
+        events: Iterable[Any] = cast("Any", yaml).parse(text, Loader=yaml.SafeLoader)
+        _check_events(type(event).__name__ for event in events)
         return list(yaml.safe_load_all(text))
     except (yaml.YAMLError, ValueError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         refuse("yaml", f"the file is no YAML that can be read: {' '.join(str(error).split())[:200]}")

@@ -1,0 +1,1 @@
+"""Files that declare what a tenant has: reading, writing, and what they come to."""
