@@ -1,6 +1,7 @@
 """Calendars as tenant objects: versions, effect, deletion, and what a change does to the schedules that use them."""
 
 import asyncio
+import contextlib
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -9,12 +10,13 @@ from everwhen.calendars import books
 from everwhen.calendars import service as calendars
 from everwhen.calendars.model import CalendarDraft
 from everwhen.core.calendar_json import parse_definition
-from everwhen.core.calendar_use import CalendarUse
+from everwhen.core.calendar_use import Book, CalendarUse
 from everwhen.core.calendars import Roll
 from everwhen.core.errors import TriggerError
 from everwhen.core.planning import CatchUp, CatchUpPolicy
 from everwhen.core.triggers import Timing, parse_trigger
 from everwhen.errors import Conflict, NotFound
+from everwhen.postgres.joined import joined
 from everwhen.runs import service as runs
 from everwhen.runs.model import RunFilter
 from everwhen.schedules import service as schedules
@@ -83,6 +85,7 @@ async def told(database, tenant):
     for view in reversed(found):
         events = await runs.list_events(database, tenant_id=tenant.id, ref=str(view.row.run_id), limit=50)
         detail = next((event.detail for event in events if event.detail), None)
+        assert view.row.nominal_at is not None
         nominal, due = view.row.nominal_at.astimezone(UTC), view.row.due_at.astimezone(UTC)
         lines.append((nominal, due, view.row.ended_state, view.row.reason, detail))
     return sorted(lines)
@@ -334,9 +337,27 @@ async def test_changes_of_a_schedule_and_its_calendar_at_once_both_hold(database
             now = conn.now
         return await Scheduler(database=database).tick(now)
 
-    for _ in range(5):
-        await asyncio.gather(change(), replace(database, tenant), tick(), change(), tick())
+    for day in range(1, 6):
+        await asyncio.gather(change(), replace(database, tenant, closed(f"2027-03-0{day}")), tick(), change(), tick())
     assert (await calendars.get_calendar(database, tenant_id=tenant.id, name="de")).version == 6
+
+
+async def test_a_version_that_is_not_committed_is_remembered_by_nobody(database, tenant):
+    await make_calendar(database, tenant)
+
+    tried: Book = {}
+    with contextlib.suppress(LookupError):
+        async with joined(database) as whole:
+            await replace(whole, tenant, closed("2027-03-05"))
+            async with whole.tenant(tenant.id) as conn:
+                tried = await books.share_book(conn, tenant_id=tenant.id, names=["de"])
+            raise LookupError
+    await replace(database, tenant, closed("2027-03-08"))
+    async with database.tenant(tenant.id) as conn:
+        found = await books.share_book(conn, tenant_id=tenant.id, names=["de"])
+
+    closed_days = [[day for day in (5, 8) if not book["de"].state(date(2027, 3, day)).hours] for book in (tried, found)]
+    assert closed_days == [[5], [8]]
 
 
 async def test_a_planner_reads_a_calendar_once_however_often_it_plans(database, tenant):

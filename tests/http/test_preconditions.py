@@ -23,6 +23,13 @@ THINGS = {
         "PATCH",
         {"priority": 7},
     ),
+    "task as a whole": ("tasks", {"name": "x"}, "PUT", {"priority": 7}),
+    "schedule as a whole": (
+        "schedules",
+        {"name": "x", "task": "report", "trigger": {"kind": "every", "every": "PT1H"}},
+        "PUT",
+        {"task": "report", "trigger": {"kind": "every", "every": "PT1H"}, "priority": 7},
+    ),
 }
 NONSENSE = ["rev-1", '"rev-1" "rev-2"', "", ",", '"rev-1",', "**", '"' * 3, ", ".join(['"a"'] * 21), '"rev-1"\x7f']
 
@@ -93,15 +100,13 @@ async def test_a_deletion_names_what_it_deletes(client, thing):
     assert (await client.get(path)).status_code == 404
 
 
-@pytest.mark.parametrize("thing", ["calendar", "workflow"])
+@pytest.mark.parametrize("thing", THINGS)
 async def test_a_put_may_insist_that_there_is_nothing(client, thing):
-    kind, body, method, _ = THINGS[thing]
+    kind, body, _, _ = THINGS[thing]
     path, body = f"{BASE}/{kind}/y", {key: value for key, value in body.items() if key != "name"}
 
-    answers = await asyncio.gather(
-        *(client.request(method, path, json=body, headers={"If-None-Match": "*"}) for _ in range(2))
-    )
-    late = await client.request(method, path, json=body, headers={"If-None-Match": "*"})
+    answers = await asyncio.gather(*(client.put(path, json=body, headers={"If-None-Match": "*"}) for _ in range(2)))
+    late = await client.put(path, json=body, headers={"If-None-Match": "*"})
 
     assert sorted(answer.status_code for answer in answers) == [201, 412]
     assert (late.status_code, late.json()["revision"]) == (412, 1)

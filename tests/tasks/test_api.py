@@ -36,6 +36,7 @@ async def test_a_task_has_defaults_that_its_answer_tells(client):
         "total_deadline_seconds": None,
         "heartbeat_timeout_seconds": None,
         "tags": [],
+        "owner": None,
         "revision": 1,
     }
 

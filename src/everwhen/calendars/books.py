@@ -85,8 +85,10 @@ async def _compiled(conn: Connection, keys: Sequence[CalendarKey]) -> dict[Calen
     for key in keys:
         own = [row for row in rows if (row.tenant_id, row.calendar) == (key.tenant_id, key.name)]
         calendar = found[key] = Calendar(key.name, [version_of(row) for row in own])
-        # A change that committed between the two statements would be remembered under the wrong version.
-        if max((row.version for row in own), default=0) == key.version:
+        # A change that committed between the two statements would be remembered under the wrong version, and one of our
+        # own transaction, which is as old as it, may never be committed.
+        is_whole = max((row.version for row in own), default=0) == key.version
+        if is_whole and all(row.changed_at < conn.now for row in own):
             _memory.put(key, calendar)
     return found
 

@@ -9,12 +9,17 @@ from everwhen.core.calendars import Definition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalendarDraft:
-    """What a caller decides about a version, and why. Without a date it holds for all dates."""
+    """What a caller decides about a version, and why. Without a date it holds for all dates.
+
+    `owner` is the calendar's own; where `has_owner` is not set, a calendar that is there keeps its.
+    """
 
     definition: Definition
     effective_from: date | None = None
     changed_by: str
     reason: str | None = None
+    owner: str | None = None
+    has_owner: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +28,7 @@ class CalendarRow:
 
     name: str
     version: int
+    owner: str | None
     effective_from: date | None
     definition: str
     created_at: datetime
@@ -35,6 +41,7 @@ class CalendarItem:
 
     name: str
     version: int
+    owner: str | None
     effective_from: date | None
     created_at: datetime
     updated_at: datetime
@@ -70,6 +77,7 @@ class InForceRow:
     version: int
     effective_from: date | None
     definition: str
+    changed_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

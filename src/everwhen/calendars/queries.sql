@@ -1,16 +1,16 @@
 -- name: insert_calendar
 -- A deleted one comes back under its name, and its versions go on counting; zero rows mean that the name is taken.
-insert into everwhen.calendars as c (tenant_id, name, version, created_at, updated_at)
-values (%(tenant_id)s, %(name)s, 1, %(now)s, %(now)s)
+insert into everwhen.calendars as c (tenant_id, name, version, owner, created_at, updated_at)
+values (%(tenant_id)s, %(name)s, 1, %(owner)s, %(now)s, %(now)s)
 on conflict (tenant_id, name) do update
-set version = c.version + 1, created_at = %(now)s, updated_at = %(now)s, deleted_at = null
+set version = c.version + 1, owner = %(owner)s, created_at = %(now)s, updated_at = %(now)s, deleted_at = null
 where c.deleted_at is not null
 returning version;
 
 -- name: next_version
 -- Zero rows: there is none, or it is another version than the caller means.
 update everwhen.calendars
-set version = version + 1, updated_at = %(now)s
+set version = version + 1, owner = case when %(has_owner)s then %(owner)s else owner end, updated_at = %(now)s
 where tenant_id = %(tenant_id)s and name = %(name)s and deleted_at is null
   and (%(among)s::int[] is null or version = any(%(among)s::int[]))
 returning version;
@@ -35,18 +35,46 @@ from everwhen.calendar_versions
 where tenant_id = %(tenant_id)s and calendar = %(calendar)s and is_in_force;
 
 -- name: get_calendar
-select c.name, c.version, v.effective_from, v.definition::text as definition, c.created_at, c.updated_at
+select c.name, c.version, c.owner, v.effective_from, v.definition::text as definition, c.created_at, c.updated_at
 from everwhen.calendars c
 join everwhen.calendar_versions v on v.tenant_id = c.tenant_id and v.calendar = c.name and v.version = c.version
 where c.tenant_id = %(tenant_id)s and c.name = %(name)s and c.deleted_at is null;
 
 -- name: list_calendars
-select c.name, c.version, v.effective_from, c.created_at, c.updated_at
+select c.name, c.version, c.owner, v.effective_from, c.created_at, c.updated_at
 from everwhen.calendars c
 join everwhen.calendar_versions v on v.tenant_id = c.tenant_id and v.calendar = c.name and v.version = c.version
 where c.tenant_id = %(tenant_id)s and c.deleted_at is null and c.name > %(after)s
 order by c.name
 limit %(limit)s;
+
+-- name: list_declared
+-- With their definitions.
+select c.name, c.version, c.owner, v.effective_from, v.definition::text as definition, c.created_at, c.updated_at
+from everwhen.calendars c
+join everwhen.calendar_versions v on v.tenant_id = c.tenant_id and v.calendar = c.name and v.version = c.version
+where c.tenant_id = %(tenant_id)s and c.deleted_at is null and c.name > %(after)s
+order by c.name
+limit %(limit)s;
+
+-- name: list_declared_of_owner
+select c.name, c.version, c.owner, v.effective_from, v.definition::text as definition, c.created_at, c.updated_at
+from everwhen.calendars c
+join everwhen.calendar_versions v on v.tenant_id = c.tenant_id and v.calendar = c.name and v.version = c.version
+where c.tenant_id = %(tenant_id)s and c.deleted_at is null and c.owner = %(owner)s and c.name > %(after)s
+order by c.name
+limit %(limit)s;
+
+-- name: list_declared_named
+select c.name, c.version, c.owner, v.effective_from, v.definition::text as definition, c.created_at, c.updated_at
+from unnest(%(names)s::text[]) n (name)
+cross join lateral (
+  select c.* from everwhen.calendars c
+  where c.tenant_id = %(tenant_id)s and c.name = n.name and c.deleted_at is null offset 0) c
+cross join lateral (
+  select v.effective_from, v.definition from everwhen.calendar_versions v
+  where v.tenant_id = %(tenant_id)s and v.calendar = c.name and v.version = c.version offset 0) v
+order by c.name;
 
 -- name: list_versions
 select version, effective_from, is_in_force, changed_by, reason, changed_at
@@ -61,7 +89,7 @@ from everwhen.calendar_versions
 where tenant_id = %(tenant_id)s and calendar = %(calendar)s and version = %(version)s;
 
 -- name: lock_calendar
--- For its deletion: whoever begins to use it meanwhile holds it in share mode, and is waited for.
+-- For a change or its deletion: whoever begins to use it meanwhile holds it in share mode, and is waited for.
 select version from everwhen.calendars
 where tenant_id = %(tenant_id)s and name = %(name)s and deleted_at is null
 for no key update;
@@ -104,10 +132,10 @@ cross join lateral (
   offset 0) c;
 
 -- name: read_in_force
-select v.tenant_id, v.calendar, v.version, v.effective_from, v.definition::text as definition
+select v.tenant_id, v.calendar, v.version, v.effective_from, v.definition::text as definition, v.changed_at
 from unnest(%(tenant_ids)s::uuid[], %(names)s::text[]) as w (tenant_id, name)
 cross join lateral (
-  select v.tenant_id, v.calendar, v.version, v.effective_from, v.definition
+  select v.tenant_id, v.calendar, v.version, v.effective_from, v.definition, v.changed_at
   from everwhen.calendar_versions v
   where v.tenant_id = w.tenant_id and v.calendar = w.name and v.is_in_force
   offset 0) v;

@@ -29,7 +29,7 @@ _DAY: Final = timedelta(days=1)
 async def create_calendar(db: Database, *, tenant_id: UUID, name: str, draft: CalendarDraft) -> CalendarRow:
     """Make a calendar; raise Conflict when the name is taken."""
     async with db.tenant(tenant_id) as conn:
-        version = await store.insert_calendar(conn, tenant_id=tenant_id, name=name, now=conn.now)
+        version = await store.insert_calendar(conn, tenant_id=tenant_id, name=name, owner=draft.owner, now=conn.now)
         if version is None:
             raise Conflict(f"A calendar named {name} exists already.", code="calendar.exists")
         await _write(conn, tenant_id, name, version=version, draft=draft)
@@ -47,15 +47,19 @@ async def put_new_calendar(db: Database, *, tenant_id: UUID, name: str, draft: C
 async def replace_calendar(
     db: Database, *, tenant_id: UUID, name: str, draft: CalendarDraft, expected: Expected = ANY
 ) -> CalendarRow:
-    """Write the next version.
+    """Write the next version, unless it says what the latest one says.
 
     Raises NotFound, PreconditionFailed when it is not the version that was expected, and Conflict when too many take
     effect one after the other.
     """
     async with db.tenant(tenant_id) as conn:
+        present = await _read(conn, tenant_id, name)
+        if expected.admits(present.version) and says_the_same(present, draft):
+            return present
         await store.mark_changed(conn, tenant_id=tenant_id, calendar=name)
-        among = expected.among
-        version = await store.next_version(conn, tenant_id=tenant_id, name=name, among=among, now=conn.now)
+        key: dict[str, Any] = {"tenant_id": tenant_id, "name": name, "among": expected.among}
+        owned: dict[str, Any] = {"owner": draft.owner, "has_owner": draft.has_owner}
+        version = await store.next_version(conn, **key, **owned, now=conn.now)
         if version is None:
             raise stale(expected, (await _read(conn, tenant_id, name)).version)
         await store.supersede(
@@ -69,6 +73,15 @@ async def replace_calendar(
                 code="calendar.versions",
             )
         return await _read(conn, tenant_id, name)
+
+
+def says_the_same(present: CalendarRow, draft: CalendarDraft) -> bool:
+    """Tell whether the latest version is what the draft would make of it."""
+    return (
+        json.loads(present.definition) == definition_to_json(draft.definition)
+        and present.effective_from == draft.effective_from
+        and (not draft.has_owner or present.owner == draft.owner)
+    )
 
 
 async def get_calendar(db: Database, *, tenant_id: UUID, name: str) -> CalendarRow:

@@ -16,17 +16,31 @@ _SQL = load("everwhen.calendars")
 Conn = AsyncConnection[Any]
 
 
-async def insert_calendar(conn: Conn, *, tenant_id: UUID, name: str, now: datetime) -> int | None:
+async def insert_calendar(conn: Conn, *, tenant_id: UUID, name: str, owner: str | None, now: datetime) -> int | None:
     """Return the version to write first; None when the name is taken."""
-    params = {"tenant_id": tenant_id, "name": name, "now": now}
+    params = {"tenant_id": tenant_id, "name": name, "owner": owner, "now": now}
     return await fetch_optional(conn, _SQL["insert_calendar"], params, int)
 
 
 async def next_version(
-    conn: Conn, *, tenant_id: UUID, name: str, among: Sequence[int] | None, now: datetime
+    conn: Conn,
+    *,
+    tenant_id: UUID,
+    name: str,
+    among: Sequence[int] | None,
+    has_owner: bool,
+    owner: str | None,
+    now: datetime,
 ) -> int | None:
     """Count the version up and return it; None without such a calendar at one of these versions (None: any)."""
-    params = {"tenant_id": tenant_id, "name": name, "among": None if among is None else list(among), "now": now}
+    params = {
+        "tenant_id": tenant_id,
+        "name": name,
+        "among": None if among is None else list(among),
+        "has_owner": has_owner,
+        "owner": owner,
+        "now": now,
+    }
     return await fetch_optional(conn, _SQL["next_version"], params, int)
 
 
@@ -78,6 +92,26 @@ async def list_calendars(conn: Conn, *, tenant_id: UUID, after: str, limit: int)
     """Up to `limit` calendars whose names come after `after`, by name."""
     params = {"tenant_id": tenant_id, "after": after, "limit": limit}
     return await fetch_all(conn, _SQL["list_calendars"], params, CalendarItem)
+
+
+async def list_declared(conn: Conn, *, tenant_id: UUID, after: str, limit: int) -> list[CalendarRow]:
+    """Up to `limit` calendars, with what they say, whose names come after `after`, by name."""
+    params = {"tenant_id": tenant_id, "after": after, "limit": limit}
+    return await fetch_all(conn, _SQL["list_declared"], params, CalendarRow)
+
+
+async def list_declared_of_owner(
+    conn: Conn, *, tenant_id: UUID, owner: str, after: str, limit: int
+) -> list[CalendarRow]:
+    """Those of an owner, as `list_declared` returns them."""
+    params = {"tenant_id": tenant_id, "owner": owner, "after": after, "limit": limit}
+    return await fetch_all(conn, _SQL["list_declared_of_owner"], params, CalendarRow)
+
+
+async def list_declared_named(conn: Conn, *, tenant_id: UUID, names: Sequence[str]) -> list[CalendarRow]:
+    """Those of these names, as `list_declared` returns them."""
+    params = {"tenant_id": tenant_id, "names": list(names)}
+    return await fetch_all(conn, _SQL["list_declared_named"], params, CalendarRow)
 
 
 async def list_versions(conn: Conn, *, tenant_id: UUID, calendar: str, after: int, limit: int) -> list[VersionItem]:

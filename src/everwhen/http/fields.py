@@ -12,6 +12,7 @@ from everwhen.http.access import NAME_PATTERN
 
 MOST_PAYLOAD_BYTES: Final = 65_536
 MOST_SECONDS: Final = 31 * 86_400
+OWNER_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,199}$"
 
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
@@ -51,6 +52,9 @@ Tags = Annotated[
     tuple[Annotated[str, Field(pattern=TAG_PATTERN)], ...],
     Field(max_length=MOST_TAGS, description="Words to find it by: letters, digits and `. _ - : /`; at most 63 each."),
     AfterValidator(canonical_tags),
+]
+Owner = Annotated[
+    str, Field(pattern=OWNER_PATTERN, description="Letters, digits and `. _ : / @ -`, such as `acme/ops`; at most 200.")
 ]
 Seconds = Annotated[float, Strict(), Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)]
 PositiveSeconds = Annotated[float, Strict(), Field(gt=0, le=MOST_SECONDS, allow_inf_nan=False)]

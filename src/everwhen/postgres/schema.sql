@@ -439,7 +439,9 @@ CREATE TABLE everwhen.calendars (
     created_at timestamp with time zone NOT NULL,
     updated_at timestamp with time zone NOT NULL,
     deleted_at timestamp with time zone,
+    owner text,
     CONSTRAINT calendars_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+    CONSTRAINT calendars_owner_check CHECK (((length(owner) >= 1) AND (length(owner) <= 200))),
     CONSTRAINT calendars_version_check CHECK ((version > 0))
 );
 
@@ -888,6 +890,7 @@ CREATE TABLE everwhen.schedule_revisions (
     tz_version text,
     paused_until timestamp with time zone,
     tags text[] DEFAULT '{}'::text[] NOT NULL,
+    owner text,
     CONSTRAINT schedule_revisions_action_check CHECK ((action = ANY (ARRAY['created'::text, 'updated'::text, 'paused'::text, 'resumed'::text, 'released'::text, 'deleted'::text, 'rezoned'::text])))
 );
 
@@ -910,7 +913,9 @@ CREATE TABLE everwhen.schedules (
     is_gated boolean DEFAULT false NOT NULL,
     paused_until timestamp with time zone,
     tags text[] DEFAULT '{}'::text[] NOT NULL,
+    owner text,
     CONSTRAINT schedules_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+    CONSTRAINT schedules_owner_check CHECK (((length(owner) >= 1) AND (length(owner) <= 200))),
     CONSTRAINT schedules_priority_check CHECK (((priority >= 0) AND (priority <= 9))),
     CONSTRAINT schedules_revision_check CHECK ((revision > 0)),
     CONSTRAINT schedules_state_check CHECK ((state = ANY (ARRAY['active'::text, 'paused'::text, 'deleted'::text]))),
@@ -1057,8 +1062,10 @@ CREATE TABLE everwhen.tasks (
     heartbeat_timeout_seconds double precision,
     revision integer DEFAULT 1 NOT NULL,
     tags text[] DEFAULT '{}'::text[] NOT NULL,
+    owner text,
     CONSTRAINT tasks_heartbeat_timeout_seconds_check CHECK ((heartbeat_timeout_seconds >= (1)::double precision)),
     CONSTRAINT tasks_name_check CHECK (((length(name) >= 1) AND (length(name) <= 220))),
+    CONSTRAINT tasks_owner_check CHECK (((length(owner) >= 1) AND (length(owner) <= 200))),
     CONSTRAINT tasks_priority_check CHECK (((priority >= 0) AND (priority <= 9))),
     CONSTRAINT tasks_queue_check CHECK (((length(queue) >= 1) AND (length(queue) <= 200))),
     CONSTRAINT tasks_revision_check CHECK ((revision > 0)),
@@ -1199,7 +1206,9 @@ CREATE TABLE everwhen.workflows (
     created_at timestamp with time zone NOT NULL,
     updated_at timestamp with time zone NOT NULL,
     tags text[] DEFAULT '{}'::text[] NOT NULL,
+    owner text,
     CONSTRAINT workflows_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+    CONSTRAINT workflows_owner_check CHECK (((length(owner) >= 1) AND (length(owner) <= 200))),
     CONSTRAINT workflows_tags_check CHECK ((cardinality(tags) <= 20)),
     CONSTRAINT workflows_version_check CHECK ((version > 0))
 );
@@ -1435,6 +1444,8 @@ CREATE INDEX arrears_unfinished ON everwhen.arrears USING btree (tenant_id, sche
 
 CREATE INDEX calendar_users_schedule ON everwhen.calendar_users USING btree (schedule_uid, tenant_id);
 
+CREATE INDEX calendars_by_owner ON everwhen.calendars USING btree (tenant_id, owner, name) WHERE (deleted_at IS NULL);
+
 CREATE UNIQUE INDEX findings_open ON everwhen.findings USING btree (tenant_id, kind, subject) WHERE (closed_at IS NULL);
 
 CREATE INDEX findings_open_kind ON everwhen.findings USING btree (kind, tenant_id, finding_id) WHERE (closed_at IS NULL);
@@ -1489,6 +1500,8 @@ CREATE INDEX runs_origin ON ONLY everwhen.runs USING btree (tenant_id, origin_ru
 
 CREATE INDEX runs_schedule ON ONLY everwhen.runs USING btree (tenant_id, schedule_uid, run_id) WHERE (schedule_uid IS NOT NULL);
 
+CREATE INDEX schedules_by_owner ON everwhen.schedules USING btree (tenant_id, owner, name) WHERE (state <> 'deleted'::text);
+
 CREATE UNIQUE INDEX schedules_name ON everwhen.schedules USING btree (tenant_id, name) WHERE (state <> 'deleted'::text);
 
 CREATE INDEX schedules_paused_until ON everwhen.schedules USING btree (paused_until) WHERE (paused_until IS NOT NULL);
@@ -1508,6 +1521,8 @@ CREATE INDEX sessions_expiry ON everwhen.sessions USING btree (expires_at);
 CREATE INDEX sightings_age ON everwhen.sightings USING btree (last_seen_at);
 
 CREATE INDEX streaks_pause ON everwhen.streaks USING btree (pause_at) WHERE (pause_at IS NOT NULL);
+
+CREATE INDEX tasks_by_owner ON everwhen.tasks USING btree (tenant_id, owner, name);
 
 CREATE INDEX waiting_expiry ON everwhen.waiting USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 
@@ -1532,6 +1547,8 @@ CREATE UNIQUE INDEX workflow_nodes_run ON everwhen.workflow_nodes USING btree (t
 CREATE INDEX workflow_runs_look ON everwhen.workflow_runs USING btree (look_at) WHERE (look_at IS NOT NULL);
 
 CREATE INDEX workflow_runs_past ON everwhen.workflow_runs USING btree (tenant_id, workflow, ended_at) WHERE (ended_at IS NOT NULL);
+
+CREATE INDEX workflows_by_owner ON everwhen.workflows USING btree (tenant_id, owner, name);
 
 CREATE TRIGGER signal_attempts AFTER INSERT ON everwhen.attempts REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION everwhen.signal_attempts();
 

@@ -23,12 +23,12 @@ from everwhen.http.bodies import ControlRoute
 from everwhen.http.manners import reads
 from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, TagFilter, next_page, read_cursor, read_number
 from everwhen.http.payloads import payloads_shown
-from everwhen.http.preconditions import Act, Change, TryOrChange, tag
+from everwhen.http.preconditions import Act, Change, Put, TryOrChange, tag
 from everwhen.revisions import ANY, Expected
-from everwhen.schedules import looking_ahead, service
+from everwhen.schedules import looking_ahead, replacing, service
 from everwhen.schedules.ahead_api import DEFAULT_DAYS, ChangePlanOut, Days, DryRun, try_change
 from everwhen.schedules.catching_up import preview_creation
-from everwhen.schedules.model import Revision, RevisionAction, Schedule, ScheduleDraft, Spec
+from everwhen.schedules.model import Revision, RevisionAction, Schedule, Spec
 from everwhen.schedules.revisions import Difference, differences
 from everwhen.schedules.wire import (
     FieldChange,
@@ -42,8 +42,10 @@ from everwhen.schedules.wire import (
     ScheduleChange,
     ScheduleIn,
     ScheduleOut,
+    ScheduleReplacement,
     TouchOut,
     changes_of,
+    draft_of,
     flex_of,
     overlap_of,
     seeded,
@@ -65,23 +67,7 @@ _BUSY: dict[int | str, dict[str, Any]] = {409: {"description": "The state does n
 @router.post("/v1/tenants/{tenant}/schedules", status_code=201, responses={409: {"description": "The name is taken"}})
 async def create_schedule(*, tenant: str, body: ScheduleIn, access: Editor, response: Response) -> ScheduleOut:
     """Make a schedule; its first run is the first instant after now, unless it begins in the past."""
-    draft = ScheduleDraft(
-        name=body.name,
-        task=body.target,
-        spec=Spec(
-            timing=timing_of(body),
-            catch_up=catch_up_of(body.catch_up),
-            flex=flex_of(body.flex),
-            overlap=overlap_of(body.overlap),
-            pause_after_failures=body.pause_after_failures,
-            preset=body.preset,
-        ),
-        input=body.input,
-        priority=body.priority,
-        tags=body.tags,
-        since=body.since,
-        paused=body.paused,
-    )
+    draft = draft_of(body.name, body)
     made = await service.create_schedule(
         access.database, tenant_id=access.tenant_id, draft=draft, change=_change(access, None)
     )
@@ -145,6 +131,26 @@ async def update_schedule(  # noqa: PLR0913  # what a change says
         change=_change(access, body.reason, expected),
     )
     return _tagged(response, changed)
+
+
+@router.put(
+    "/v1/tenants/{tenant}/schedules/{name}",
+    responses={**_BUSY, 201: {"model": ScheduleOut, "description": "There was none, and it was made"}},
+)
+async def replace_schedule(
+    *, name: ScheduleName, body: ScheduleReplacement, access: Editor, expected: Put, response: Response
+) -> ScheduleOut:
+    """Say all that a schedule is, unless it is so already; or, with `If-None-Match: *`, make it.
+
+    Whether it is paused stays as it is.
+    """
+    change = _change(access, body.reason, expected)
+    key: dict[str, Any] = {"tenant_id": access.tenant_id, "draft": draft_of(name, body), "change": change}
+    if expected.absent:
+        response.status_code = 201
+        return _tagged(response, await replacing.put_new_schedule(access.database, **key))
+    has_owner = "owner" in body.model_fields_set
+    return _tagged(response, await replacing.replace_schedule(access.database, **key, has_owner=has_owner))
 
 
 @router.delete("/v1/tenants/{tenant}/schedules/{name}", status_code=204, responses=_BUSY)
@@ -279,6 +285,7 @@ def _out(schedule: Schedule) -> ScheduleOut:
         input=schedule.input,
         priority=schedule.priority,
         tags=schedule.tags,
+        owner=schedule.owner,
         next_at=schedule.next_at,
         last_error=schedule.last_error,
         created_at=schedule.created_at,
@@ -296,6 +303,7 @@ def _revision_out(before: Revision | None, revision: Revision) -> RevisionOut:
         input=json.loads(revision.input),
         priority=revision.priority,
         tags=revision.tags,
+        owner=revision.owner,
         changed_by=revision.changed_by,
         reason=revision.reason,
         changed_at=revision.changed_at,

@@ -84,6 +84,7 @@ class ScheduleDraft:
     input: Any = field(default_factory=dict[str, Any])
     priority: int | None = None
     tags: tuple[str, ...] = ()
+    owner: str | None = None
     since: datetime | None = None
     paused: str | None = None
 
@@ -103,6 +104,7 @@ class Schedule:
     input: Any
     priority: int | None
     tags: list[str]
+    owner: str | None
     created_at: datetime
     updated_at: datetime
     decided_until: datetime
@@ -130,6 +132,7 @@ class ScheduleRow:
     input: str
     priority: int | None
     tags: list[str]
+    owner: str | None
     created_at: datetime
     updated_at: datetime
     decided_until: datetime
@@ -153,6 +156,7 @@ class CursorRow:
     input: str
     priority: int | None
     tags: list[str]
+    owner: str | None
     updated_at: datetime
     decided_until: datetime
     skip_until: datetime | None
@@ -192,6 +196,7 @@ class Revision:
     input: str
     priority: int | None
     tags: list[str]
+    owner: str | None
     changed_by: str
     reason: str | None
     changed_at: datetime
@@ -363,6 +368,7 @@ def schedule_from_row(row: ScheduleRow, *, now: datetime, book: Book) -> Schedul
         input=json.loads(row.input),
         priority=row.priority,
         tags=row.tags,
+        owner=row.owner,
         created_at=row.created_at,
         updated_at=row.updated_at,
         decided_until=row.decided_until,

@@ -2,20 +2,21 @@
 -- The name is free again once its schedule is deleted (the index is partial); zero rows mean that it is taken. What a
 -- spec says about overlap and failures is what its runs are gated and followed for.
 insert into everwhen.schedules
-  (tenant_id, uid, name, state, state_reason, revision, task, spec, input, priority, tags, created_at, updated_at,
-   is_gated, is_followed)
+  (tenant_id, uid, name, state, state_reason, revision, task, spec, input, priority, tags, owner,
+   created_at, updated_at, is_gated, is_followed)
 values
   (%(tenant_id)s, %(uid)s, %(name)s, %(state)s, %(state_reason)s, 1, %(task)s, %(spec)s::jsonb, %(input)s::jsonb,
-   %(priority)s, %(tags)s, %(now)s, %(now)s, %(spec)s::jsonb ? 'overlap', %(spec)s::jsonb ?| '{overlap,pause_after_failures}')
+   %(priority)s, %(tags)s, %(owner)s, %(now)s, %(now)s, %(spec)s::jsonb ? 'overlap',
+   %(spec)s::jsonb ?| '{overlap,pause_after_failures}')
 on conflict (tenant_id, name) where state <> 'deleted' do nothing
 returning uid;
 
 -- name: insert_revision
 -- What the schedule has become, with who changed it and why.
 insert into everwhen.schedule_revisions
-  (tenant_id, uid, revision, action, task, spec, input, priority, tags, changed_by, reason, changed_at, tz_version,
+  (tenant_id, uid, revision, action, task, spec, input, priority, tags, owner, changed_by, reason, changed_at, tz_version,
    paused_until)
-select tenant_id, uid, revision, %(action)s, task, spec, input, priority, tags, %(changed_by)s, %(reason)s, %(now)s,
+select tenant_id, uid, revision, %(action)s, task, spec, input, priority, tags, owner, %(changed_by)s, %(reason)s, %(now)s,
        %(tz_version)s, paused_until
 from everwhen.schedules
 where tenant_id = %(tenant_id)s and uid = %(uid)s;
@@ -26,14 +27,14 @@ values (%(tenant_id)s, %(uid)s, %(decided_until)s, %(next_at)s, %(tz_version)s);
 
 -- name: get_schedule
 select s.uid, s.name, s.state, s.state_reason, s.paused_until, s.revision, s.task, s.spec::text as spec, s.input::text as input,
-       s.priority, s.tags, s.created_at, s.updated_at, w.decided_until, w.next_at, w.last_error
+       s.priority, s.tags, s.owner, s.created_at, s.updated_at, w.decided_until, w.next_at, w.last_error
 from everwhen.schedules s
 join everwhen.watermarks w on w.tenant_id = s.tenant_id and w.schedule_uid = s.uid
 where s.tenant_id = %(tenant_id)s and s.name = %(name)s and s.state <> 'deleted';
 
 -- name: list_schedules
 select s.uid, s.name, s.state, s.state_reason, s.paused_until, s.revision, s.task, s.spec::text as spec, s.input::text as input,
-       s.priority, s.tags, s.created_at, s.updated_at, w.decided_until, w.next_at, w.last_error
+       s.priority, s.tags, s.owner, s.created_at, s.updated_at, w.decided_until, w.next_at, w.last_error
 from everwhen.schedules s
 join everwhen.watermarks w on w.tenant_id = s.tenant_id and w.schedule_uid = s.uid
 where s.tenant_id = %(tenant_id)s and s.state <> 'deleted' and s.name > %(after)s
@@ -41,9 +42,9 @@ order by s.name
 limit %(limit)s;
 
 -- name: list_schedules_named
--- Those of these names, which the caller found by a tag.
+-- Those of these names, which the caller found by a tag, or was told.
 select s.uid, s.name, s.state, s.state_reason, s.paused_until, s.revision, s.task, s.spec::text as spec, s.input::text as input,
-       s.priority, s.tags, s.created_at, s.updated_at, w.decided_until, w.next_at, w.last_error
+       s.priority, s.tags, s.owner, s.created_at, s.updated_at, w.decided_until, w.next_at, w.last_error
 from unnest(%(names)s::text[]) n (name)
 cross join lateral (
   select s.* from everwhen.schedules s
@@ -52,14 +53,23 @@ cross join lateral (
   select w.* from everwhen.watermarks w where w.tenant_id = %(tenant_id)s and w.schedule_uid = s.uid offset 0) w
 order by s.name;
 
--- name: set_tags
+-- name: list_schedules_of_owner
+select s.uid, s.name, s.state, s.state_reason, s.paused_until, s.revision, s.task, s.spec::text as spec, s.input::text as input,
+       s.priority, s.tags, s.owner, s.created_at, s.updated_at, w.decided_until, w.next_at, w.last_error
+from everwhen.schedules s
+join everwhen.watermarks w on w.tenant_id = s.tenant_id and w.schedule_uid = s.uid
+where s.tenant_id = %(tenant_id)s and s.state <> 'deleted' and s.owner = %(owner)s and s.name > %(after)s
+order by s.name
+limit %(limit)s;
+
+-- name: set_labels
 -- What it does, and when, stays as it is.
 update everwhen.schedules
-set tags = %(tags)s, revision = revision + 1, updated_at = %(now)s
+set tags = %(tags)s, owner = %(owner)s, revision = revision + 1, updated_at = %(now)s
 where tenant_id = %(tenant_id)s and uid = %(uid)s and revision = %(revision)s;
 
 -- name: list_revisions
-select revision, action, task, spec::text as spec, input::text as input, priority, tags, changed_by, reason, changed_at,
+select revision, action, task, spec::text as spec, input::text as input, priority, tags, owner, changed_by, reason, changed_at,
        tz_version, paused_until
 from everwhen.schedule_revisions
 where tenant_id = %(tenant_id)s and uid = %(uid)s and revision > %(after)s
@@ -71,7 +81,7 @@ limit %(limit)s;
 -- NO KEY: the planner holds the watermark while its spans check their key against the schedule; a full lock on the
 -- schedule would make the two wait for each other.
 select s.tenant_id, s.uid, s.name, s.state, s.state_reason, s.paused_until, s.revision, s.task, s.spec::text as spec,
-       s.input::text as input, s.priority, s.tags, s.updated_at, w.decided_until, w.skip_until, w.skip_reason
+       s.input::text as input, s.priority, s.tags, s.owner, s.updated_at, w.decided_until, w.skip_until, w.skip_reason
 from everwhen.schedules s
 join everwhen.watermarks w on w.tenant_id = s.tenant_id and w.schedule_uid = s.uid
 where s.tenant_id = %(tenant_id)s and s.name = %(name)s and s.state <> 'deleted'
@@ -80,6 +90,7 @@ for no key update of w, s;
 -- name: update_schedule
 update everwhen.schedules
 set task = %(task)s, spec = %(spec)s::jsonb, input = %(input)s::jsonb, priority = %(priority)s, tags = %(tags)s,
+    owner = %(owner)s,
     is_gated = %(spec)s::jsonb ? 'overlap', is_followed = %(spec)s::jsonb ?| '{overlap,pause_after_failures}',
     revision = revision + 1, updated_at = %(now)s
 where tenant_id = %(tenant_id)s and uid = %(uid)s and revision = %(revision)s;
@@ -244,7 +255,7 @@ where tenant_id = %(tenant_id)s and uid = %(uid)s and paused_until <= %(now)s;
 -- name: lock_cursor_of
 -- A schedule by its uid, as lock_cursor locks it by its name.
 select s.tenant_id, s.uid, s.name, s.state, s.state_reason, s.paused_until, s.revision, s.task, s.spec::text as spec,
-       s.input::text as input, s.priority, s.tags, s.updated_at, w.decided_until, w.skip_until, w.skip_reason
+       s.input::text as input, s.priority, s.tags, s.owner, s.updated_at, w.decided_until, w.skip_until, w.skip_reason
 from everwhen.schedules s
 join everwhen.watermarks w on w.tenant_id = s.tenant_id and w.schedule_uid = s.uid
 where s.tenant_id = %(tenant_id)s and s.uid = %(uid)s and s.state <> 'deleted'

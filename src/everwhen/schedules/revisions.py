@@ -36,6 +36,7 @@ def _flat(revision: Revision) -> dict[str, Any]:
         "input": json.loads(revision.input),
         "priority": revision.priority,
         "tags": revision.tags,
+        "owner": revision.owner,
     }
     for name, value in spec.items():
         if name in MOST_DEEP and isinstance(value, Mapping):

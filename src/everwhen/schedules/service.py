@@ -66,6 +66,8 @@ from everwhen.schedules.model import (
     spec_to_json,
 )
 
+_LABELS: Final = {"tags", "owner"}
+
 SKIPS_BETWEEN_FIRES: Final = 3
 """How many skipped instants a preview shows for each fire, on the average."""
 
@@ -152,6 +154,7 @@ async def _insert(conn: Connection, tenant_id: UUID, uid: UUID, *, draft: Schedu
             input=json.dumps(draft.input),
             priority=draft.priority,
             tags=draft.tags,
+            owner=draft.owner,
             state=ScheduleState.ACTIVE if draft.paused is None else ScheduleState.PAUSED,
             state_reason=draft.paused,
             now=conn.now,
@@ -208,10 +211,10 @@ async def change_schedule(
 ) -> Changed:
     """Make the next revision in the caller's transaction, as `update_schedule` does; return what it changed."""
     cursor = await _locked(conn, tenant_id, name, change)
-    in_force = _spec_of(cursor)
+    in_force = spec_of(cursor)
     after = dict(changes(in_force))
-    if after.keys() == {"tags"}:
-        return await _retag(conn, cursor, in_force, after["tags"], change=change)
+    if after and after.keys() <= _LABELS:
+        return await _relabel(conn, cursor, in_force, after, change=change)
     await planner.settle(conn, cursor, now=conn.now)
     ahead = await runs.list_planned_ahead(conn, tenant_ids=[tenant_id], schedule_uids=[cursor.uid], now=conn.now)
     await _withdraw(conn, cursor, Reason.SCHEDULE_CHANGED)
@@ -244,12 +247,12 @@ async def change_schedule(
     )
 
 
-async def _retag(conn: Connection, cursor: CursorRow, spec: Spec, tags: Sequence[str], *, change: Change) -> Changed:
-    """Make a revision that differs in its tags: nothing is planned anew, and what is planned ahead stays."""
-    key: dict[str, Any] = {"tenant_id": cursor.tenant_id, "uid": cursor.uid}
-    await store.set_tags(conn, **key, revision=cursor.revision, tags=tags, now=conn.now)
-    await tagging.follow(conn, cursor, tags)
-    await _record(conn, **key, action=RevisionAction.UPDATED, change=change)
+async def _relabel(
+    conn: Connection, cursor: CursorRow, spec: Spec, after: Mapping[str, Any], *, change: Change
+) -> Changed:
+    """Make a revision that differs in its tags or owner: nothing is planned anew, what is planned ahead stays."""
+    await tagging.relabel(conn, cursor, after)
+    await _record(conn, cursor.tenant_id, cursor.uid, action=RevisionAction.UPDATED, change=change)
     spec = bind_spec(spec, await share_book(conn, tenant_id=cursor.tenant_id, names=calendar_names(spec.timing)))
     return Changed(before=spec, after=spec, withdrawn=(), paused=_is_paused(cursor), revision=cursor.revision + 1)
 
@@ -298,7 +301,7 @@ async def resume_locked(conn: Connection, cursor: CursorRow, *, change: Change, 
     """Resume a schedule that the caller has locked; raise Conflict when it is not paused."""
     if not _is_paused(cursor):
         raise Conflict("The schedule is not paused.", code="schedule.not_paused")
-    spec = _spec_of(cursor)
+    spec = spec_of(cursor)
     spec = bind_spec(spec, await share_book(conn, tenant_id=cursor.tenant_id, names=calendar_names(spec.timing)))
     await _set_state(conn, cursor, ScheduleState.ACTIVE, None)
     await gating.pause(conn, tenant_id=cursor.tenant_id, uid=cursor.uid, is_paused=False)
@@ -399,6 +402,7 @@ async def _replace(conn: Connection, cursor: CursorRow, after: Mapping[str, Any]
             input=json.dumps(after["input"]) if "input" in after else cursor.input,
             priority=after.get("priority", cursor.priority),
             tags=after.get("tags", cursor.tags),
+            owner=after.get("owner", cursor.owner),
             now=conn.now,
         )
         await tagging.follow(conn, cursor, after.get("tags", cursor.tags))
@@ -469,7 +473,8 @@ async def _read(conn: Connection, tenant_id: UUID, name: str) -> Schedule:
     return schedule_from_row(row, now=conn.now, book=books.get(tenant_id, {}))
 
 
-def _spec_of(cursor: CursorRow) -> Spec:
+def spec_of(cursor: CursorRow) -> Spec:
+    """Return the spec in force; raise Conflict when this version cannot read it."""
     try:
         return parse_spec(cursor.spec)
     except (TriggerError, LookupError, TypeError, ValueError) as error:

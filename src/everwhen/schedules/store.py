@@ -40,6 +40,7 @@ async def insert_schedule(
     input: str,  # noqa: A002  # the column's name
     priority: int | None,
     tags: Sequence[str],
+    owner: str | None,
     state: str,
     state_reason: str | None,
     now: datetime,
@@ -54,6 +55,7 @@ async def insert_schedule(
         "input": input,
         "priority": priority,
         "tags": list(tags),
+        "owner": owner,
         "state": state,
         "state_reason": state_reason,
         "now": now,
@@ -116,6 +118,14 @@ async def list_schedules_named(conn: Conn, *, tenant_id: UUID, names: Sequence[s
     return await fetch_all(conn, _SQL["list_schedules_named"], params, ScheduleRow)
 
 
+async def list_schedules_of_owner(
+    conn: Conn, *, tenant_id: UUID, owner: str, after: str, limit: int
+) -> list[ScheduleRow]:
+    """Up to `limit` schedules of an owner that are not deleted and whose names come after `after`, by name."""
+    params = {"tenant_id": tenant_id, "owner": owner, "after": after, "limit": limit}
+    return await fetch_all(conn, _SQL["list_schedules_of_owner"], params, ScheduleRow)
+
+
 async def list_revisions(conn: Conn, *, tenant_id: UUID, uid: UUID, after: int, limit: int) -> list[Revision]:
     """Up to `limit` revisions after this one, oldest first."""
     params = {"tenant_id": tenant_id, "uid": uid, "after": after, "limit": limit}
@@ -143,6 +153,7 @@ async def update_schedule(
     input: str,  # noqa: A002  # the column's name
     priority: int | None,
     tags: Sequence[str],
+    owner: str | None,
     now: datetime,
 ) -> int:
     """Replace the definition of this revision by the next one; 0 when the revision has moved on."""
@@ -155,15 +166,32 @@ async def update_schedule(
         "input": input,
         "priority": priority,
         "tags": list(tags),
+        "owner": owner,
         "now": now,
     }
     return await execute_count(conn, _SQL["update_schedule"], params)
 
 
-async def set_tags(conn: Conn, *, tenant_id: UUID, uid: UUID, revision: int, tags: Sequence[str], now: datetime) -> int:
-    """Give this revision other tags, as the next one; 0 when the revision has moved on."""
-    params = {"tenant_id": tenant_id, "uid": uid, "revision": revision, "tags": list(tags), "now": now}
-    return await execute_count(conn, _SQL["set_tags"], params)
+async def set_labels(
+    conn: Conn,
+    *,
+    tenant_id: UUID,
+    uid: UUID,
+    revision: int,
+    tags: Sequence[str],
+    owner: str | None,
+    now: datetime,
+) -> int:
+    """Give this revision other tags or another owner, as the next one; 0 when the revision has moved on."""
+    params = {
+        "tenant_id": tenant_id,
+        "uid": uid,
+        "revision": revision,
+        "tags": list(tags),
+        "owner": owner,
+        "now": now,
+    }
+    return await execute_count(conn, _SQL["set_labels"], params)
 
 
 async def set_state(

@@ -1,6 +1,6 @@
 """The tags of schedules: noting them, and finding schedules by one."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -25,6 +25,14 @@ async def list_rows(
 async def note(conn: Connection, *, tenant_id: UUID, name: str, tags: Sequence[str]) -> None:
     """Note the tags of a new schedule."""
     await set_tags(conn, tenant_id=tenant_id, kind=Tagged.SCHEDULE, name=name, tags=tags)
+
+
+async def relabel(conn: Connection, cursor: CursorRow, after: Mapping[str, Any]) -> None:
+    """Give a schedule, locked, the tags and the owner that are named, as its next revision."""
+    tags, owner = after.get("tags", cursor.tags), after.get("owner", cursor.owner)
+    key: dict[str, Any] = {"tenant_id": cursor.tenant_id, "uid": cursor.uid, "revision": cursor.revision}
+    await store.set_labels(conn, **key, tags=tags, owner=owner, now=conn.now)
+    await follow(conn, cursor, tags)
 
 
 async def follow(conn: Connection, cursor: CursorRow, tags: Sequence[str]) -> None:

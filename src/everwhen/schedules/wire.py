@@ -33,10 +33,10 @@ from everwhen.core.triggers import (
     trigger_to_json,
 )
 from everwhen.core.zones import FoldPolicy, GapPolicy
-from everwhen.http.fields import Instant, Name, Payload, Priority, Sentence, Tags, Utc, Wire
+from everwhen.http.fields import Instant, Name, Owner, Payload, Priority, Sentence, Tags, Utc, Wire
 from everwhen.http.payloads import PayloadValue, WithPayloads
 from everwhen.http.reasons import ReasonCode, ReasonSentence
-from everwhen.schedules.model import RevisionAction, ScheduleState, Spec
+from everwhen.schedules.model import RevisionAction, ScheduleDraft, ScheduleState, Spec
 from everwhen.schedules.wire_catchup import CatchUpFields, CatchUpPreviewOut, catch_up_of
 from everwhen.schedules.wire_triggers import AtTrigger, Text, TriggerIn
 
@@ -114,10 +114,9 @@ class PreviewIn(TimingIn):
     overlap: OverlapIn | None = None
 
 
-class ScheduleIn(TimingIn):
-    """A schedule to make."""
+class ScheduleFields(TimingIn):
+    """What a schedule is, but for its name; what is left out is as by default."""
 
-    name: Name
     task: Name | None = None
     workflow: Name | None = Field(default=None, description="What becomes due, instead of a task.")
     catch_up: CatchUpFields = Field(default_factory=CatchUpFields)
@@ -131,7 +130,9 @@ class ScheduleIn(TimingIn):
         default=None,
         description="Where it begins, in the past, by `catch_up.on_creation` (else `catch_up` itself); null: now.",
     )
-    paused: Sentence | None = Field(default=None, description="Why it begins paused; null: it begins active.")
+    paused: Sentence | None = Field(
+        default=None, description="Why it begins paused; null: it begins active. It is read when it is made."
+    )
 
     @model_validator(mode="after")
     def _one_target(self) -> Self:
@@ -143,6 +144,20 @@ class ScheduleIn(TimingIn):
     def target(self) -> str:
         """What becomes due, as it stands among the tasks."""
         return self.task or workflow_task(self.workflow or "")
+
+
+class ScheduleIn(ScheduleFields):
+    """A schedule to make."""
+
+    name: Name
+    owner: Owner | None = Field(default=None, description="Who declares it; null: nobody, it is made by hand.")
+
+
+class ScheduleReplacement(ScheduleFields):
+    """What a schedule is to be from now on; what is left out becomes the default, but for its owner, which stays."""
+
+    owner: Owner | None = Field(default=None, description="Who declares it; left out, that stays.")
+    reason: Sentence | None = Field(default=None, description="Why; kept with the revision.")
 
 
 class ScheduleChange(Wire):
@@ -166,6 +181,7 @@ class ScheduleChange(Wire):
     input: Payload = Field(default_factory=dict)
     priority: Priority | None = None
     tags: Tags = ()
+    owner: Owner | None = None
     reason: Sentence | None = Field(default=None, description="Why; kept with the revision.")
 
     @model_validator(mode="after")
@@ -212,6 +228,7 @@ class ScheduleOut(WithPayloads):
     input: PayloadValue
     priority: int | None
     tags: list[str]
+    owner: str | None = Field(description="Who declares it; null: nobody, it was made by hand.")
     next_at: Utc | None
     last_error: str | None = Field(description="Why the planner put the schedule off; null when it did not.")
     created_at: Utc
@@ -242,6 +259,7 @@ class RevisionOut(WithPayloads):
     input: PayloadValue
     priority: int | None
     tags: list[str]
+    owner: str | None
     changed_by: str
     reason: str | None
     changed_at: Utc
@@ -341,11 +359,33 @@ def overlap_of(fields: OverlapIn | None) -> Overlap:
     return Overlap() if fields is None else parse_overlap(fields.model_dump(mode="json", exclude_none=True))
 
 
+def draft_of(name: str, body: ScheduleFields) -> ScheduleDraft:
+    """Return the draft of a schedule; raise TriggerError."""
+    return ScheduleDraft(
+        name=name,
+        task=body.target,
+        spec=Spec(
+            timing=timing_of(body),
+            catch_up=catch_up_of(body.catch_up),
+            flex=flex_of(body.flex),
+            overlap=overlap_of(body.overlap),
+            pause_after_failures=body.pause_after_failures,
+            preset=body.preset,
+        ),
+        input=body.input,
+        priority=body.priority,
+        tags=body.tags,
+        owner=body.owner if isinstance(body, ScheduleIn | ScheduleReplacement) else None,
+        since=body.since,
+        paused=body.paused,
+    )
+
+
 def changes_of(body: ScheduleChange, spec: Spec) -> dict[str, Any]:
     """Return the fields of a draft that a change names; those of the spec are merged into the present one."""
     given = body.model_fields_set
     changes: dict[str, Any] = {
-        name: getattr(body, name) for name in ("task", "input", "priority", "tags") if name in given
+        name: getattr(body, name) for name in ("task", "input", "priority", "tags", "owner") if name in given
     }
     if "workflow" in given:
         changes["task"] = workflow_task(body.workflow)

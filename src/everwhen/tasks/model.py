@@ -21,6 +21,7 @@ class Task:
     total_deadline_seconds: float | None
     heartbeat_timeout_seconds: float | None
     tags: tuple[str, ...]
+    owner: str | None
     revision: int
     created_at: datetime
     updated_at: datetime
@@ -39,6 +40,7 @@ class TaskDraft:
     total_deadline_seconds: float | None = None
     heartbeat_timeout_seconds: float | None = None
     tags: tuple[str, ...] = ()
+    owner: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,7 @@ class TaskRow:
     total_deadline_seconds: float | None
     heartbeat_timeout_seconds: float | None
     tags: list[str]
+    owner: str | None
     revision: int
     created_at: datetime
     updated_at: datetime
@@ -101,6 +104,7 @@ def task_from_row(row: TaskRow) -> Task:
         total_deadline_seconds=row.total_deadline_seconds,
         heartbeat_timeout_seconds=row.heartbeat_timeout_seconds,
         tags=tuple(row.tags),
+        owner=row.owner,
         revision=row.revision,
         created_at=row.created_at,
         updated_at=row.updated_at,

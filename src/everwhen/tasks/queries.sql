@@ -1,13 +1,13 @@
 -- name: insert_task
 insert into everwhen.tasks
   (tenant_id, name, queue, priority, retry, timeout_seconds, start_deadline_seconds, total_deadline_seconds,
-   heartbeat_timeout_seconds, tags, created_at, updated_at)
+   heartbeat_timeout_seconds, tags, owner, created_at, updated_at)
 values
   (%(tenant_id)s, %(name)s, %(queue)s, %(priority)s, %(retry)s::jsonb, %(timeout_seconds)s, %(start_deadline_seconds)s,
-   %(total_deadline_seconds)s, %(heartbeat_timeout_seconds)s, %(tags)s, %(now)s, %(now)s)
+   %(total_deadline_seconds)s, %(heartbeat_timeout_seconds)s, %(tags)s, %(owner)s, %(now)s, %(now)s)
 on conflict (tenant_id, name) do nothing
 returning name, queue, priority, retry::text as retry, timeout_seconds, start_deadline_seconds,
-  total_deadline_seconds, heartbeat_timeout_seconds, tags, revision, created_at, updated_at;
+  total_deadline_seconds, heartbeat_timeout_seconds, tags, owner, revision, created_at, updated_at;
 
 -- name: open_lane
 -- The line at a queue exists before anything can wait in it.
@@ -20,42 +20,51 @@ on conflict (tenant_id, queue) do nothing;
 update everwhen.tasks
 set queue = %(queue)s, priority = %(priority)s, retry = %(retry)s::jsonb, timeout_seconds = %(timeout_seconds)s,
     start_deadline_seconds = %(start_deadline_seconds)s, total_deadline_seconds = %(total_deadline_seconds)s,
-    heartbeat_timeout_seconds = %(heartbeat_timeout_seconds)s, tags = %(tags)s, revision = revision + 1, updated_at = %(now)s
+    heartbeat_timeout_seconds = %(heartbeat_timeout_seconds)s, tags = %(tags)s, owner = %(owner)s,
+    revision = revision + 1, updated_at = %(now)s
 where tenant_id = %(tenant_id)s and name = %(name)s
   and (%(among)s::int[] is null or revision = any(%(among)s::int[]))
 returning name, queue, priority, retry::text as retry, timeout_seconds, start_deadline_seconds,
-  total_deadline_seconds, heartbeat_timeout_seconds, tags, revision, created_at, updated_at;
+  total_deadline_seconds, heartbeat_timeout_seconds, tags, owner, revision, created_at, updated_at;
 
 -- name: get_task
 select name, queue, priority, retry::text as retry, timeout_seconds, start_deadline_seconds,
-  total_deadline_seconds, heartbeat_timeout_seconds, tags, revision, created_at, updated_at
+  total_deadline_seconds, heartbeat_timeout_seconds, tags, owner, revision, created_at, updated_at
 from everwhen.tasks
 where tenant_id = %(tenant_id)s and name = %(name)s;
 
 -- name: lock_task
 -- A partial change reads what it keeps: two of them at once must not undo each other.
 select name, queue, priority, retry::text as retry, timeout_seconds, start_deadline_seconds,
-  total_deadline_seconds, heartbeat_timeout_seconds, tags, revision, created_at, updated_at
+  total_deadline_seconds, heartbeat_timeout_seconds, tags, owner, revision, created_at, updated_at
 from everwhen.tasks
 where tenant_id = %(tenant_id)s and name = %(name)s
 for no key update;
 
 -- name: list_tasks
 select name, queue, priority, retry::text as retry, timeout_seconds, start_deadline_seconds,
-  total_deadline_seconds, heartbeat_timeout_seconds, tags, revision, created_at, updated_at
+  total_deadline_seconds, heartbeat_timeout_seconds, tags, owner, revision, created_at, updated_at
 from everwhen.tasks
 where tenant_id = %(tenant_id)s and name > %(after)s and queue <> 'everwhen:workflows' -- workflows stand among them
 order by name
 limit %(limit)s;
 
 -- name: list_tasks_named
--- Those of these names, which the caller found by a tag.
+-- Those of these names, which the caller found by a tag, or was told.
 select t.*
 from unnest(%(names)s::text[]) n (name)
 cross join lateral (
   select name, queue, priority, retry::text as retry, timeout_seconds, start_deadline_seconds,
-    total_deadline_seconds, heartbeat_timeout_seconds, tags, revision, created_at, updated_at
+    total_deadline_seconds, heartbeat_timeout_seconds, tags, owner, revision, created_at, updated_at
   from everwhen.tasks t
   where t.tenant_id = %(tenant_id)s and t.name = n.name
   offset 0) t
 order by t.name;
+
+-- name: list_tasks_of_owner
+select name, queue, priority, retry::text as retry, timeout_seconds, start_deadline_seconds,
+  total_deadline_seconds, heartbeat_timeout_seconds, tags, owner, revision, created_at, updated_at
+from everwhen.tasks
+where tenant_id = %(tenant_id)s and owner = %(owner)s and name > %(after)s
+order by name
+limit %(limit)s;

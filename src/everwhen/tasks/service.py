@@ -8,7 +8,7 @@ from uuid import UUID
 from everwhen.core.tags import Tagged
 from everwhen.errors import Conflict, InvalidInput, NotFound
 from everwhen.postgres.pool import Connection, Database
-from everwhen.revisions import ANY, Expected, refuse_stale, stale
+from everwhen.revisions import ANY, NONE, Expected, refuse_stale, stale
 from everwhen.tags.service import find_names, set_tags
 from everwhen.tasks import store
 from everwhen.tasks.model import Task, TaskDraft, TaskRow, retry_from_json, retry_to_json, task_from_row
@@ -22,6 +22,7 @@ _KEPT = (
     "total_deadline_seconds",
     "heartbeat_timeout_seconds",
     "tags",
+    "owner",
 )
 
 
@@ -54,6 +55,7 @@ async def _insert(conn: Connection, tenant_id: UUID, draft: TaskDraft) -> TaskRo
         total_deadline_seconds=draft.total_deadline_seconds,
         heartbeat_timeout_seconds=draft.heartbeat_timeout_seconds,
         tags=draft.tags,
+        owner=draft.owner,
         now=conn.now,
     )
     if row is not None:
@@ -93,20 +95,56 @@ async def update_task(
     expected, and InvalidInput when the merged retry policy does not fit together.
     """
     async with db.tenant(tenant_id) as conn:
-        row = await store.lock_task(conn, tenant_id=tenant_id, name=name)
-        if row is None:
-            raise _unknown()
-        refuse_stale(expected, row.revision)
-        kept = {key: getattr(row, key) for key in _KEPT}
-        after = kept | {key: value for key, value in changes.items() if key != _RETRY}
-        retry = _merged_retry(json.loads(row.retry), changes.get(_RETRY) or {})
-        await store.open_lane(conn, tenant_id=tenant_id, queue=after["queue"])
-        key = {"tenant_id": tenant_id, "name": name, "among": expected.among}
-        changed = await store.update_task(conn, **key, retry=retry, now=conn.now, **after)
-        if changed is None:
-            raise stale(expected, row.revision)
-        await set_tags(conn, tenant_id=tenant_id, kind=Tagged.TASK, name=name, before=row.tags, tags=changed.tags)
-        return task_from_row(changed)
+        row = await _locked(conn, tenant_id, name, expected)
+        return await _change(conn, row, changes, tenant_id=tenant_id, expected=expected)
+
+
+async def replace_task(
+    db: Database, *, tenant_id: UUID, draft: TaskDraft, has_owner: bool, expected: Expected = ANY
+) -> Task:
+    """Make a task all that the draft says, as `update_task` does; without `has_owner` its owner stays.
+
+    One that is so already stays as it is, and so does its revision.
+    """
+    changes = {field: getattr(draft, field) for field in _KEPT if has_owner or field != "owner"}
+    async with db.tenant(tenant_id) as conn:
+        row = await _locked(conn, tenant_id, draft.name, expected)
+        task = task_from_row(row)
+        if draft.retry == task.retry and all(value == getattr(task, field) for field, value in changes.items()):
+            return task
+        changes |= {_RETRY: retry_to_json(draft.retry)}
+        return await _change(conn, row, changes, tenant_id=tenant_id, expected=expected)
+
+
+async def put_new_task(db: Database, *, tenant_id: UUID, draft: TaskDraft) -> Task:
+    """Make a task as `create_task` does; raise PreconditionFailed when the name is taken."""
+    try:
+        return await create_task(db, tenant_id=tenant_id, draft=draft)
+    except Conflict:
+        raise stale(NONE, (await get_task(db, tenant_id=tenant_id, name=draft.name)).revision) from None
+
+
+async def _locked(conn: Connection, tenant_id: UUID, name: str, expected: Expected) -> TaskRow:
+    row = await store.lock_task(conn, tenant_id=tenant_id, name=name)
+    if row is None:
+        raise _unknown()
+    refuse_stale(expected, row.revision)
+    return row
+
+
+async def _change(
+    conn: Connection, row: TaskRow, changes: Mapping[str, Any], *, tenant_id: UUID, expected: Expected
+) -> Task:
+    kept = {key: getattr(row, key) for key in _KEPT}
+    after = kept | {key: value for key, value in changes.items() if key != _RETRY}
+    retry = _merged_retry(json.loads(row.retry), changes.get(_RETRY) or {})
+    await store.open_lane(conn, tenant_id=tenant_id, queue=after["queue"])
+    key: dict[str, Any] = {"tenant_id": tenant_id, "name": row.name}
+    changed = await store.update_task(conn, **key, among=expected.among, retry=retry, now=conn.now, **after)
+    if changed is None:
+        raise stale(expected, row.revision)
+    await set_tags(conn, **key, kind=Tagged.TASK, before=row.tags, tags=changed.tags)
+    return task_from_row(changed)
 
 
 def _merged_retry(stored: dict[str, Any], changes: Mapping[str, Any]) -> str:

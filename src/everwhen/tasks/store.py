@@ -29,6 +29,7 @@ async def insert_task(
     total_deadline_seconds: float | None,
     heartbeat_timeout_seconds: float | None,
     tags: Sequence[str],
+    owner: str | None,
     now: datetime,
 ) -> TaskRow | None:
     """Return None when the name is taken. `retry` is JSON text."""
@@ -43,6 +44,7 @@ async def insert_task(
         "total_deadline_seconds": total_deadline_seconds,
         "heartbeat_timeout_seconds": heartbeat_timeout_seconds,
         "tags": list(tags),
+        "owner": owner,
         "now": now,
     }
     return await fetch_optional(conn, _SQL["insert_task"], params, TaskRow)
@@ -66,6 +68,7 @@ async def update_task(
     total_deadline_seconds: float | None,
     heartbeat_timeout_seconds: float | None,
     tags: Sequence[str],
+    owner: str | None,
     among: Sequence[int] | None,
     now: datetime,
 ) -> TaskRow | None:
@@ -81,6 +84,7 @@ async def update_task(
         "total_deadline_seconds": total_deadline_seconds,
         "heartbeat_timeout_seconds": heartbeat_timeout_seconds,
         "tags": list(tags),
+        "owner": owner,
         "among": None if among is None else list(among),
         "now": now,
     }
@@ -107,3 +111,9 @@ async def list_tasks_named(conn: Conn, *, tenant_id: UUID, names: Sequence[str])
     """Return the tasks of these names, by name."""
     params = {"tenant_id": tenant_id, "names": list(names)}
     return await fetch_all(conn, _SQL["list_tasks_named"], params, TaskRow)
+
+
+async def list_tasks_of_owner(conn: Conn, *, tenant_id: UUID, owner: str, after: str, limit: int) -> list[TaskRow]:
+    """Up to `limit` tasks of an owner whose names come after `after`, by name."""
+    params = {"tenant_id": tenant_id, "owner": owner, "after": after, "limit": limit}
+    return await fetch_all(conn, _SQL["list_tasks_of_owner"], params, TaskRow)

@@ -124,4 +124,5 @@ def _tagged(response: Response, row: WorkflowRow) -> WorkflowOut:
 
 
 def _change(access: Access, body: VersionIn) -> Change:
-    return Change(by=access.principal.subject, reason=body.reason)
+    has_owner = "owner" in body.model_fields_set
+    return Change(by=access.principal.subject, reason=body.reason, owner=body.owner, has_owner=has_owner)

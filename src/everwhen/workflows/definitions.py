@@ -34,7 +34,7 @@ async def create_workflow(
     async with db.tenant(tenant_id) as conn:
         await _check_tasks(conn, tenant_id, workflow)
         version = await catalogue.insert_workflow(
-            conn, tenant_id=tenant_id, name=name, tags=workflow.tags, now=conn.now
+            conn, tenant_id=tenant_id, name=name, tags=workflow.tags, owner=change.owner, now=conn.now
         )
         if version is None:
             raise Conflict(f"A workflow named {name} exists already.", code="workflow.exists")
@@ -78,12 +78,11 @@ async def replace_workflow(  # what a change says
         workflow = read_definition(name, definition)
         await _check_tasks(conn, tenant_id, workflow)
         told = json.loads(before.definition)
-        if told == workflow_to_json(workflow):
+        if told == workflow_to_json(workflow) and (not change.has_owner or before.owner == change.owner):
             return before
-        among = expected.among
-        version = await catalogue.next_version(
-            conn, tenant_id=tenant_id, name=name, tags=workflow.tags, among=among, now=conn.now
-        )
+        key: dict[str, Any] = {"tenant_id": tenant_id, "name": name, "among": expected.among}
+        owned: dict[str, Any] = {"owner": change.owner, "has_owner": change.has_owner}
+        version = await catalogue.next_version(conn, **key, **owned, tags=workflow.tags, now=conn.now)
         if version is None:
             raise stale(expected, before.version)
         own = told.get("tags", ())

@@ -19,10 +19,12 @@ SOURCE_RERUN: Final = "rerun"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """Who changes something, and why."""
+    """Who changes something, and why. Where `has_owner` is not set, a workflow keeps its owner."""
 
     by: str
     reason: str | None = None
+    owner: str | None = None
+    has_owner: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,7 @@ class WorkflowRow:
 
     name: str
     version: int
+    owner: str | None
     definition: str
     changed_by: str
     reason: str | None
@@ -45,6 +48,7 @@ class WorkflowItem:
     name: str
     version: int
     tags: list[str]
+    owner: str | None
     created_at: datetime
     updated_at: datetime
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, JsonValue
 from everwhen.core.dag_predict import Outlook
 from everwhen.core.dag_values import MOST_NODES, NodeState, TriggerRule
 from everwhen.core.sentences import sentence_of
-from everwhen.http.fields import Name, Sentence, Utc, Wire
+from everwhen.http.fields import Name, Owner, Sentence, Utc, Wire
 from everwhen.http.payloads import PayloadValue, WithPayloads
 from everwhen.http.reasons import ReasonCode, ReasonSentence
 from everwhen.runs.wire import RunOut, run_out
@@ -21,10 +21,16 @@ from everwhen.workflows.telling import NodeTelling
 NodeId = Annotated[str, Field(min_length=1, max_length=100)]
 
 
-class VersionIn(Wire):
-    """A version of a workflow."""
+class WorkflowFields(Wire):
+    """What a workflow is, but for its name."""
 
     definition: dict[str, JsonValue] = Field(description="As docs/concepts/workflows.md says: `nodes`, and the rest.")
+
+
+class VersionIn(WorkflowFields):
+    """A version of a workflow."""
+
+    owner: Owner | None = Field(default=None, description="Who declares the workflow; left out, that stays.")
     reason: Sentence | None = Field(default=None, description="Why; kept with the version.")
 
 
@@ -55,6 +61,7 @@ class WorkflowItemOut(BaseModel):
     name: str
     version: int
     tags: list[str]
+    owner: str | None = Field(description="Who declares it; null: nobody, it was made by hand.")
     created_at: Utc
     updated_at: Utc
 
@@ -202,6 +209,7 @@ def item_out(item: WorkflowItem) -> WorkflowItemOut:
         name=item.name,
         version=item.version,
         tags=item.tags,
+        owner=item.owner,
         created_at=item.created_at,
         updated_at=item.updated_at,
     )
@@ -214,6 +222,7 @@ def workflow_out(row: WorkflowRow) -> WorkflowOut:
         name=row.name,
         version=row.version,
         tags=definition.get("tags", []),
+        owner=row.owner,
         definition=definition,
         changed_by=row.changed_by,
         reason=row.reason,

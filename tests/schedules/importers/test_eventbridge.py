@@ -7,7 +7,7 @@ import pytest
 from everwhen.core.proofs import prove
 from everwhen.core.triggers import At, Every
 from everwhen.schedules.importers.eventbridge import parse_eventbridge
-from everwhen.tasks.api import RetryFields
+from everwhen.tasks.wire import RetryFields
 from tests.schedules.importers.reading import AFTER, KEEP, entries, local_fires, refusal
 
 

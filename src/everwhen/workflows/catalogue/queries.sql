@@ -2,15 +2,16 @@
 
 -- name: insert_workflow
 -- Zero rows mean that the name is taken.
-insert into everwhen.workflows (tenant_id, name, version, tags, created_at, updated_at)
-values (%(tenant_id)s, %(name)s, 1, %(tags)s, %(now)s, %(now)s)
+insert into everwhen.workflows (tenant_id, name, version, tags, owner, created_at, updated_at)
+values (%(tenant_id)s, %(name)s, 1, %(tags)s, %(owner)s, %(now)s, %(now)s)
 on conflict (tenant_id, name) do nothing
 returning version;
 
 -- name: next_version
 -- Zero rows: it is another version than the caller means.
 update everwhen.workflows
-set version = version + 1, tags = %(tags)s, updated_at = %(now)s
+set version = version + 1, tags = %(tags)s, owner = case when %(has_owner)s then %(owner)s else owner end,
+    updated_at = %(now)s
 where tenant_id = %(tenant_id)s and name = %(name)s
   and (%(among)s::int[] is null or version = any(%(among)s::int[]))
 returning version;
@@ -50,7 +51,7 @@ cross join lateral (
 
 -- name: lock_workflow
 -- Two changes at once write one version after the other.
-select w.name, w.version, v.definition::text as definition, v.changed_by, v.reason, w.created_at, w.updated_at
+select w.name, w.version, w.owner, v.definition::text as definition, v.changed_by, v.reason, w.created_at, w.updated_at
 from everwhen.workflows w
 cross join lateral (
   select v.definition, v.changed_by, v.reason
@@ -61,7 +62,7 @@ where w.tenant_id = %(tenant_id)s and w.name = %(name)s
 for no key update of w;
 
 -- name: get_workflow
-select w.name, w.version, v.definition::text as definition, v.changed_by, v.reason, w.created_at, w.updated_at
+select w.name, w.version, w.owner, v.definition::text as definition, v.changed_by, v.reason, w.created_at, w.updated_at
 from everwhen.workflows w
 cross join lateral (
   select v.definition, v.changed_by, v.reason
@@ -71,20 +72,57 @@ cross join lateral (
 where w.tenant_id = %(tenant_id)s and w.name = %(name)s;
 
 -- name: list_workflows
-select name, version, tags, created_at, updated_at
+select name, version, tags, owner, created_at, updated_at
 from everwhen.workflows
 where tenant_id = %(tenant_id)s and name > %(after)s
 order by name
 limit %(limit)s;
 
 -- name: list_workflows_named
--- Those of these names, which the caller found by a tag.
+-- Those of these names, which the caller found by a tag, or was told.
 select w.*
 from unnest(%(names)s::text[]) n (name)
 cross join lateral (
-  select name, version, tags, created_at, updated_at from everwhen.workflows w
+  select name, version, tags, owner, created_at, updated_at from everwhen.workflows w
   where w.tenant_id = %(tenant_id)s and w.name = n.name
   offset 0) w
+order by w.name;
+
+-- name: list_declared
+-- With their definitions.
+select w.name, w.version, w.owner, v.definition::text as definition, v.changed_by, v.reason, w.created_at, w.updated_at
+from everwhen.workflows w
+cross join lateral (
+  select v.definition, v.changed_by, v.reason
+  from everwhen.workflow_versions v
+  where v.tenant_id = w.tenant_id and v.workflow = w.name and v.version = w.version
+  offset 0) v
+where w.tenant_id = %(tenant_id)s and w.name > %(after)s
+order by w.name
+limit %(limit)s;
+
+-- name: list_declared_of_owner
+select w.name, w.version, w.owner, v.definition::text as definition, v.changed_by, v.reason, w.created_at, w.updated_at
+from everwhen.workflows w
+cross join lateral (
+  select v.definition, v.changed_by, v.reason
+  from everwhen.workflow_versions v
+  where v.tenant_id = w.tenant_id and v.workflow = w.name and v.version = w.version
+  offset 0) v
+where w.tenant_id = %(tenant_id)s and w.owner = %(owner)s and w.name > %(after)s
+order by w.name
+limit %(limit)s;
+
+-- name: list_declared_named
+select w.name, w.version, w.owner, v.definition::text as definition, v.changed_by, v.reason, w.created_at, w.updated_at
+from unnest(%(names)s::text[]) n (name)
+cross join lateral (
+  select w.* from everwhen.workflows w where w.tenant_id = %(tenant_id)s and w.name = n.name offset 0) w
+cross join lateral (
+  select v.definition, v.changed_by, v.reason
+  from everwhen.workflow_versions v
+  where v.tenant_id = %(tenant_id)s and v.workflow = w.name and v.version = w.version
+  offset 0) v
 order by w.name;
 
 -- name: list_versions

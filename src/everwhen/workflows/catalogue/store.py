@@ -16,20 +16,32 @@ _SQL = load("everwhen.workflows.catalogue")
 Conn = AsyncConnection[Any]
 
 
-async def insert_workflow(conn: Conn, *, tenant_id: UUID, name: str, tags: Sequence[str], now: datetime) -> int | None:
+async def insert_workflow(
+    conn: Conn, *, tenant_id: UUID, name: str, tags: Sequence[str], owner: str | None, now: datetime
+) -> int | None:
     """Return the first version's number; None when the name is taken."""
-    params = {"tenant_id": tenant_id, "name": name, "tags": list(tags), "now": now}
+    params = {"tenant_id": tenant_id, "name": name, "tags": list(tags), "owner": owner, "now": now}
     return await fetch_optional(conn, _SQL["insert_workflow"], params, int)
 
 
 async def next_version(
-    conn: Conn, *, tenant_id: UUID, name: str, tags: Sequence[str], among: Sequence[int] | None, now: datetime
+    conn: Conn,
+    *,
+    tenant_id: UUID,
+    name: str,
+    tags: Sequence[str],
+    has_owner: bool,
+    owner: str | None,
+    among: Sequence[int] | None,
+    now: datetime,
 ) -> int | None:
     """Return the next version's number; None without such a workflow at one of these versions (None: any)."""
     params = {
         "tenant_id": tenant_id,
         "name": name,
         "tags": list(tags),
+        "has_owner": has_owner,
+        "owner": owner,
         "among": None if among is None else list(among),
         "now": now,
     }
@@ -101,6 +113,26 @@ async def list_workflows_named(conn: Conn, *, tenant_id: UUID, names: Sequence[s
     """Return the workflows of these names, by name."""
     params = {"tenant_id": tenant_id, "names": list(names)}
     return await fetch_all(conn, _SQL["list_workflows_named"], params, WorkflowItem)
+
+
+async def list_declared(conn: Conn, *, tenant_id: UUID, after: str, limit: int) -> list[WorkflowRow]:
+    """Up to `limit` workflows, with their definitions, whose names come after `after`, by name."""
+    params = {"tenant_id": tenant_id, "after": after, "limit": limit}
+    return await fetch_all(conn, _SQL["list_declared"], params, WorkflowRow)
+
+
+async def list_declared_of_owner(
+    conn: Conn, *, tenant_id: UUID, owner: str, after: str, limit: int
+) -> list[WorkflowRow]:
+    """Those of an owner, as `list_declared` returns them."""
+    params = {"tenant_id": tenant_id, "owner": owner, "after": after, "limit": limit}
+    return await fetch_all(conn, _SQL["list_declared_of_owner"], params, WorkflowRow)
+
+
+async def list_declared_named(conn: Conn, *, tenant_id: UUID, names: Sequence[str]) -> list[WorkflowRow]:
+    """Those of these names, as `list_declared` returns them."""
+    params = {"tenant_id": tenant_id, "names": list(names)}
+    return await fetch_all(conn, _SQL["list_declared_named"], params, WorkflowRow)
 
 
 async def list_versions(conn: Conn, *, tenant_id: UUID, workflow: str, after: int, limit: int) -> list[VersionItem]:

@@ -1,0 +1,73 @@
+"""A schedule as a whole: made, or made to be all that a draft says, and left alone where it is so already.
+
+How it begins (`since`, `paused`) is read when it is made and at no other time: what it does at present belongs to
+whoever operates it. Under `smooth` flex the offset that it was assigned stays while its window does.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from everwhen.core.differences import same
+from everwhen.core.flex import FlexMode
+from everwhen.errors import Conflict
+from everwhen.postgres.pool import Connection, Database
+from everwhen.revisions import NONE, stale
+from everwhen.schedules import service
+from everwhen.schedules.model import CursorRow, Schedule, ScheduleDraft, Spec, seed_spec, spec_to_data
+from everwhen.schedules.service import Change, Changed
+
+
+async def put_new_schedule(db: Database, *, tenant_id: UUID, draft: ScheduleDraft, change: Change) -> Schedule:
+    """Make a schedule as `create_schedule` does; raise PreconditionFailed when the name is taken."""
+    try:
+        return await service.create_schedule(db, tenant_id=tenant_id, draft=draft, change=change)
+    except Conflict:
+        there = await service.get_schedule(db, tenant_id=tenant_id, name=draft.name)
+        raise stale(NONE, there.revision) from None
+
+
+async def replace_schedule(
+    db: Database, *, tenant_id: UUID, draft: ScheduleDraft, has_owner: bool, change: Change
+) -> Schedule:
+    """Make a schedule all that the draft says, as `update_schedule` does; without `has_owner` its owner stays."""
+    async with db.tenant(tenant_id) as conn:
+        await replace_in(conn, tenant_id=tenant_id, draft=draft, has_owner=has_owner, change=change)
+        return await service.read_schedule(conn, tenant_id=tenant_id, name=draft.name)
+
+
+async def replace_in(
+    conn: Connection, *, tenant_id: UUID, draft: ScheduleDraft, has_owner: bool, change: Change
+) -> Changed | None:
+    """Replace a schedule in the caller's transaction, as `replace_schedule` does; None when it is so already."""
+    cursor = await service.lock_schedule(conn, tenant_id=tenant_id, name=draft.name, change=change)
+    after = differing(cursor, draft, has_owner=has_owner)
+    if not after:
+        return None
+    key: dict[str, Any] = {"tenant_id": tenant_id, "name": draft.name}
+    return await service.change_schedule(conn, **key, changes=lambda _: after, change=change)
+
+
+def differing(cursor: CursorRow, draft: ScheduleDraft, *, has_owner: bool) -> dict[str, Any]:
+    """Return the fields of the draft that differ from what is stored."""
+    spec = settled(draft.spec, service.spec_of(cursor), uid=cursor.uid)
+    whole: Mapping[str, tuple[Any, Any, Any]] = {
+        "task": (draft.task, draft.task, cursor.task),
+        "spec": (spec, spec_to_data(spec), spec_to_data(service.spec_of(cursor))),
+        "input": (draft.input, draft.input, json.loads(cursor.input)),
+        "priority": (draft.priority, draft.priority, cursor.priority),
+        "tags": (draft.tags, list(draft.tags), cursor.tags),
+        **({"owner": (draft.owner, draft.owner, cursor.owner)} if has_owner else {}),
+    }
+    return {field: value for field, (value, wanted, present) in whole.items() if not same(wanted, present)}
+
+
+def settled(spec: Spec, before: Spec, *, uid: UUID) -> Spec:
+    """Return a spec as it would be stored: with what is drawn from the uid, and what it was assigned."""
+    own, flex, was = seed_spec(spec, uid), spec.flex, before.flex
+    if flex is None or was is None or flex.offset is not None or flex.mode is not FlexMode.SMOOTH:
+        return own
+    is_same = was.mode is FlexMode.SMOOTH and was.window == flex.window
+    return replace(own, flex=was) if is_same else own

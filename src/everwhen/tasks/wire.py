@@ -1,0 +1,180 @@
+"""What tasks look like on the wire, in both directions."""
+
+from typing import Annotated, Self
+
+from pydantic import BaseModel, Field, Strict, model_validator
+
+from everwhen.core.retry import (
+    MAX_AGE_LIMIT,
+    MAX_ATTEMPTS_LIMIT,
+    MAX_DELAY,
+    MOST_CLASS_NAME,
+    MOST_NON_RETRYABLE,
+    Jitter,
+    RetryPolicy,
+)
+from everwhen.http.fields import MOST_SECONDS, Name, Owner, PositiveSeconds, Priority, Tags, Utc, Wire
+from everwhen.tasks.model import Task, TaskDraft, retry_from_json, retry_to_json
+
+Attempts = Annotated[int, Strict(), Field(ge=1, le=MAX_ATTEMPTS_LIMIT)]
+Delay = Annotated[float, Strict(), Field(ge=0, le=MAX_DELAY.total_seconds(), allow_inf_nan=False)]
+Factor = Annotated[float, Strict(), Field(ge=1, le=100, allow_inf_nan=False)]
+MaxAge = Annotated[
+    float,
+    Strict(),
+    Field(gt=0, le=MAX_AGE_LIMIT.total_seconds(), allow_inf_nan=False),
+]
+ClassName = Annotated[str, Field(min_length=1, max_length=MOST_CLASS_NAME, pattern=r"^[\x21-\x7e\u00a1-\uffff]+$")]
+ClassNames = Annotated[list[ClassName], Field(max_length=MOST_NON_RETRYABLE)]
+Heartbeat = Annotated[float, Strict(), Field(ge=1, le=MOST_SECONDS, allow_inf_nan=False)]
+
+_DEFAULT = retry_to_json(RetryPolicy())
+
+
+class RetryFields(Wire):
+    """How often and how fast a failed attempt is tried again: `base * factor ^ (n - 1)` seconds, at most the cap."""
+
+    max_attempts: Attempts = _DEFAULT["max_attempts"]
+    base_seconds: Delay = _DEFAULT["base_seconds"]
+    factor: Factor = _DEFAULT["factor"]
+    cap_seconds: Delay = _DEFAULT["cap_seconds"]
+    jitter: Jitter = Jitter(_DEFAULT["jitter"])
+    max_age_seconds: MaxAge | None = Field(
+        default=None, description="No retry begins when the run is older than this, counted from when it was due."
+    )
+    non_retryable: ClassNames = Field(
+        default_factory=list[str],
+        description="Classes of errors that no retry mends, as the worker reports them; bases count, too.",
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        self.policy()
+        return self
+
+    def policy(self) -> RetryPolicy:
+        """Return the policy; raise ValueError when the numbers do not fit together."""
+        return retry_from_json(self.model_dump())
+
+
+class RetryChange(Wire):
+    """The fields of the retry policy to change; what is left out stays."""
+
+    max_attempts: Attempts = Field(default_factory=int)
+    base_seconds: Delay = Field(default_factory=float)
+    factor: Factor = Field(default_factory=float)
+    cap_seconds: Delay = Field(default_factory=float)
+    jitter: Jitter = Field(default_factory=lambda: Jitter.NONE)
+    max_age_seconds: MaxAge | None = None
+    non_retryable: ClassNames = Field(default_factory=list[str])
+
+
+class TaskFields(Wire):
+    """What a task is, but for its name; what is left out is as by default."""
+
+    queue: Name = "default"
+    priority: Priority = 5
+    retry: RetryFields = Field(default_factory=RetryFields)
+    timeout_seconds: PositiveSeconds | None = Field(default=None, description="The longest that one attempt may run.")
+    start_deadline_seconds: PositiveSeconds | None = Field(
+        default=None, description="How long after it is due a run may still start; later it expires."
+    )
+    total_deadline_seconds: PositiveSeconds | None = Field(
+        default=None, description="How long after it is due a run has to have ended, over all its attempts."
+    )
+    heartbeat_timeout_seconds: Heartbeat | None = Field(
+        default=None, description="How long a worker may be silent: no lease is longer, whatever the worker asks for."
+    )
+    tags: Tags = ()
+
+
+class TaskIn(TaskFields):
+    """A task to make."""
+
+    name: Name
+    owner: Owner | None = Field(default=None, description="Who declares it; null: nobody, it is made by hand.")
+
+
+class TaskReplacement(TaskFields):
+    """What a task is to be from now on; what is left out becomes the default, but for its owner, which stays."""
+
+    owner: Owner | None = Field(default=None, description="Who declares it; left out, that stays.")
+
+
+class TaskChange(Wire):
+    """The fields of a task to change; what is left out stays."""
+
+    queue: Name = Field(default_factory=str)
+    priority: Priority = Field(default_factory=int)
+    retry: RetryChange = Field(default_factory=RetryChange)
+    timeout_seconds: PositiveSeconds | None = None
+    start_deadline_seconds: PositiveSeconds | None = None
+    total_deadline_seconds: PositiveSeconds | None = None
+    heartbeat_timeout_seconds: Heartbeat | None = None
+    tags: Tags = ()
+    owner: Owner | None = None
+
+
+class RetryOut(BaseModel):
+    """The retry policy in force."""
+
+    max_attempts: int
+    base_seconds: float
+    factor: float
+    cap_seconds: float
+    jitter: Jitter
+    max_age_seconds: float | None
+    non_retryable: list[str]
+
+
+class TaskOut(BaseModel):
+    """A task."""
+
+    name: str
+    queue: str
+    priority: int
+    retry: RetryOut
+    timeout_seconds: float | None
+    start_deadline_seconds: float | None
+    total_deadline_seconds: float | None
+    heartbeat_timeout_seconds: float | None
+    tags: list[str]
+    owner: str | None = Field(description="Who declares it; null: nobody, it was made by hand.")
+    revision: int
+    created_at: Utc
+    updated_at: Utc
+
+
+def draft_of(name: str, fields: TaskFields) -> TaskDraft:
+    """Return the draft of a task."""
+    return TaskDraft(
+        name=name,
+        queue=fields.queue,
+        priority=fields.priority,
+        retry=fields.retry.policy(),
+        timeout_seconds=fields.timeout_seconds,
+        start_deadline_seconds=fields.start_deadline_seconds,
+        total_deadline_seconds=fields.total_deadline_seconds,
+        heartbeat_timeout_seconds=fields.heartbeat_timeout_seconds,
+        tags=fields.tags,
+        owner=fields.owner if isinstance(fields, TaskIn | TaskReplacement) else None,
+    )
+
+
+def task_out(task: Task) -> TaskOut:
+    """Return a task as the wire has it."""
+    return TaskOut(
+        name=task.name,
+        queue=task.queue,
+        priority=task.priority,
+        retry=RetryOut(**retry_to_json(task.retry)),
+        timeout_seconds=task.timeout_seconds,
+        start_deadline_seconds=task.start_deadline_seconds,
+        total_deadline_seconds=task.total_deadline_seconds,
+        heartbeat_timeout_seconds=task.heartbeat_timeout_seconds,
+        tags=list(task.tags),
+        owner=task.owner,
+        revision=task.revision,
+        created_at=task.created_at,
+        updated_at=task.updated_at,
+    )
