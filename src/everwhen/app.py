@@ -33,10 +33,12 @@ from everwhen.alerts.channels.email.configuration import read_sender
 from everwhen.alerts.channels.email.server import read_server
 from everwhen.alerts.channels.protocol import ChannelKind
 from everwhen.alerts.channels.registry import Outside, make_kinds
+from everwhen.alerts.delivering.courier import Times
 from everwhen.alerts.notifier import Notifier
 from everwhen.alerts.texts import api as alert_templates_api
 from everwhen.calendars import api as calendars_api
 from everwhen.config import RoleName, Settings
+from everwhen.core.alert_retry import Patience
 from everwhen.core.zones import use_tzdata_only
 from everwhen.dead_letters import api as dead_letters_api
 from everwhen.dispatch.api import BODY_FACTOR, WorkerApi, WorkerLimits
@@ -302,7 +304,15 @@ def make_notifier(services: Services) -> Notifier:
         raise ConfigurationError("the notifier needs EVERWHEN_JWT_SECRET, the one of the API")
     kit = make_kit(services.channels, services.sealer, secret=settings.jwt_secret.get_secret_value())
     public_url = (settings.public_url or f"http://{settings.host}:{settings.port}").rstrip("/")
-    courier = make_courier(services.database, kit, public_url=public_url, jitter=clock.jitter)
+    times = Times(
+        patience=Patience(
+            first=timedelta(seconds=settings.alert_retry_first_seconds),
+            most=timedelta(seconds=settings.alert_retry_most_seconds),
+            give_up=timedelta(seconds=settings.alert_retry_seconds),
+        ),
+        lease=timedelta(seconds=settings.alert_lease_seconds),
+    )
+    courier = make_courier(services.database, kit, public_url=public_url, jitter=clock.jitter, times=times)
     return Notifier(database=services.database, courier=courier, retention_days=settings.alert_retention_days)
 
 

@@ -184,6 +184,19 @@ class Settings(BaseSettings):
     alert_retention_days: Annotated[float, Field(ge=1, le=3650)] = Field(
         90.0, description="How long alerts that have ended are kept, with their tries."
     )
+    alert_retry_seconds: Annotated[float, Field(ge=1, le=3600)] = Field(
+        3600.0, description="How long after its first try an alert is tried again, at most; then it is dead."
+    )
+    alert_retry_first_seconds: Annotated[float, Field(ge=0.1, le=600)] = Field(
+        5.0, description="The pause after the first failed try of an alert; each further one is twice as long."
+    )
+    alert_retry_most_seconds: Annotated[float, Field(ge=0.1, le=3600)] = Field(
+        600.0, description="The longest pause between two tries of an alert."
+    )
+    alert_lease_seconds: Annotated[float, Field(ge=2, le=3600)] = Field(
+        120.0,
+        description="After how long a try that nobody ended is taken for abandoned; a third of it is for sending.",
+    )
     metrics_port: Annotated[int, Field(ge=0, le=65535)] | None = Field(
         None, description="A port that serves /metrics without a token, for any role; unset: none does."
     )

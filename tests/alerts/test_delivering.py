@@ -8,7 +8,7 @@ import pytest
 
 from everwhen.alerts import service
 from everwhen.alerts.channels.protocol import Delivered, Refused, TryLater
-from everwhen.alerts.delivering.courier import PER_CHANNEL
+from everwhen.alerts.delivering.courier import PER_CHANNEL, Times
 from everwhen.alerts.model import MOST_REFUSALS
 from everwhen.alerts.signing import Outlet, Signer
 from everwhen.core.alert_kinds import AlertKind
@@ -61,6 +61,34 @@ async def test_after_an_hour_it_is_dead_with_the_last_error(scene: Scene):
     assert await scene.rows("select state, look_at, response from everwhen.alert_deliveries") == [
         ("dead", None, "503 away")
     ]
+
+
+async def test_a_notifier_with_too_much_to_do_begins_nothing_and_uses_up_nobodys_hour(scene: Scene):
+    await one_message(scene)
+    courier = scene.notifier.courier
+    courier.times = Times(lease=timedelta(0))  # whenever the message is written, it is too late to send it
+    await scene.send()
+    await scene.execute(
+        "update everwhen.alert_deliveries set first_tried_at = now() - interval '2 hours', look_at = now()"
+    )
+    await scene.send()
+
+    assert scene.hook.sent == []
+    assert await scene.rows("select state, look_at > now(), response from everwhen.alert_deliveries") == [
+        ("retrying", True, "not sent: the notifier had too much to do")
+    ]
+    assert await scene.rows("select failures, last_error from everwhen.alert_channels") == [(0, None)]
+
+
+async def test_each_try_names_its_notifier(scene: Scene):
+    await one_message(scene)
+    for name in ("a-1", "b-2"):
+        scene.hook.script.append(BUSY)
+        scene.notifier.courier.name = name
+        await scene.send()
+        await scene.make_due()
+
+    assert await scene.rows("select notifier from everwhen.alert_tries order by try") == [("a-1",), ("b-2",)]
 
 
 async def test_a_receiver_says_when_to_come_again(scene: Scene):

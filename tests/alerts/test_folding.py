@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everwhen.core.alert_folding import BURST, WAIT, Manner, Pace, is_urgent, leave
-from everwhen.core.alert_retry import GIVE_UP, MOST, next_try
+from everwhen.core.alert_retry import Patience, next_try
 from everwhen.core.errors import TriggerError
 from everwhen.core.quiet_hours import QuietHours, parse_quiet, quiet_json
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 SECOND, HOUR = timedelta(seconds=1), timedelta(hours=1)
+PATIENCE = Patience()
 NIGHT = QuietHours(zone="Europe/Berlin", begins=time(22), ends=time(7))
 
 
@@ -113,19 +114,21 @@ def test_quiet_hours_as_json():
 @given(st.floats(0, 0.999))
 def test_tries_go_on_for_an_hour_with_growing_pauses(jitter):
     now, tries, instants = NOW, 1, [NOW]
-    while (following := next_try(tries=tries, first_tried_at=NOW, now=now, after=None, jitter=jitter)) is not None:
-        assert now < following <= min(now + MOST, NOW + GIVE_UP)
+    while (
+        following := next_try(PATIENCE, tries=tries, first_tried_at=NOW, now=now, after=None, jitter=jitter)
+    ) is not None:
+        assert now < following <= min(now + PATIENCE.most, NOW + PATIENCE.give_up)
         now, tries = following, tries + 1
         instants.append(now)
 
-    assert instants[-1] == NOW + GIVE_UP
+    assert instants[-1] == NOW + PATIENCE.give_up
     assert 9 <= tries <= 20
 
 
 def test_a_receiver_that_says_when_is_obeyed_within_the_hour():
-    given_up = next_try(tries=1, first_tried_at=NOW, now=NOW, after=timedelta(hours=2), jitter=0)
-    obeyed = next_try(tries=1, first_tried_at=NOW, now=NOW, after=timedelta(minutes=20), jitter=0)
-    sooner = next_try(tries=6, first_tried_at=NOW, now=NOW, after=SECOND, jitter=0)
+    given_up = next_try(PATIENCE, tries=1, first_tried_at=NOW, now=NOW, after=timedelta(hours=2), jitter=0)
+    obeyed = next_try(PATIENCE, tries=1, first_tried_at=NOW, now=NOW, after=timedelta(minutes=20), jitter=0)
+    sooner = next_try(PATIENCE, tries=6, first_tried_at=NOW, now=NOW, after=SECOND, jitter=0)
 
     assert given_up is None
     assert obeyed == NOW + timedelta(minutes=20)

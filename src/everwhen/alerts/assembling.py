@@ -1,15 +1,15 @@
 """What alerts are made of in this installation: its kinds of channels, its keys, its texts."""
 
+import os
+import socket
 from collections.abc import Callable, Mapping
-from uuid import UUID
 
 from everwhen.alerts.channels.protocol import ChannelKind
-from everwhen.alerts.delivering.courier import Courier, Post
-from everwhen.alerts.message import Message, Rendered
+from everwhen.alerts.delivering.courier import Courier, Post, Times
 from everwhen.alerts.model import Sealer
 from everwhen.alerts.service import Kit
 from everwhen.alerts.signing import Signer
-from everwhen.alerts.texts.service import render_for
+from everwhen.alerts.texts.service import Scribe
 from everwhen.postgres.pool import Database
 
 
@@ -18,11 +18,12 @@ def make_kit(kinds: Mapping[str, ChannelKind], sealer: Sealer, *, secret: str) -
     return Kit(kinds=kinds, sealer=sealer, signer=Signer.derived_from(secret))
 
 
-def make_courier(database: Database, kit: Kit, *, public_url: str, jitter: Callable[[], float]) -> Courier:
-    """Make what sends."""
-
-    async def render(tenant_id: UUID, message: Message) -> Rendered:
-        return await render_for(database, tenant_id, message)
-
-    post = Post(kinds=kit.kinds, sealer=kit.sealer, render=render, signer=kit.signer, public_url=public_url)
-    return Courier(database=database, post=post, jitter=jitter)
+def make_courier(
+    database: Database, kit: Kit, *, public_url: str, jitter: Callable[[], float], times: Times | None = None
+) -> Courier:
+    """Make what sends, under a name that tells an operator where it runs."""
+    post = Post(
+        kinds=kit.kinds, sealer=kit.sealer, render=Scribe(database).write, signer=kit.signer, public_url=public_url
+    )
+    name = f"{socket.gethostname()}-{os.getpid()}"
+    return Courier(database=database, post=post, jitter=jitter, name=name, times=times or Times())

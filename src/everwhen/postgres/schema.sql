@@ -321,7 +321,9 @@ CREATE TABLE everwhen.alert_tries (
     outcome text,
     response text,
     seconds double precision,
+    notifier text,
     CONSTRAINT alert_tries_check CHECK (((ended_at IS NULL) = (outcome IS NULL))),
+    CONSTRAINT alert_tries_notifier_check CHECK ((length(notifier) <= 300)),
     CONSTRAINT alert_tries_outcome_check CHECK ((outcome = ANY (ARRAY['delivered'::text, 'failed'::text, 'refused'::text, 'abandoned'::text]))),
     CONSTRAINT alert_tries_response_check CHECK ((length(response) <= 500))
 );

@@ -5,7 +5,7 @@ import pytest
 
 from everwhen.alerts.texts import Part, sample, source_of
 from everwhen.alerts.texts.parts import KINDS
-from everwhen.alerts.texts.service import render_for
+from everwhen.alerts.texts.service import Scribe
 from tests.factories import make_tenant
 from tests.people import app_on, client_of, token_of
 
@@ -100,9 +100,9 @@ async def test_a_message_is_written_with_the_templates_of_its_tenant_alone(datab
     other = await make_tenant(database, name="other")
     await client.put(f"{PATH}/run.dead/subject", json={"source": OWN})
 
-    assert (await render_for(database, tenant.id, sample("run.dead"))).subject == "[acme] nightly-report is dead"
-    assert (await render_for(database, other.id, sample("run.dead"))).subject.startswith("nightly-report: dead")
-    assert (await render_for(database, tenant.id, sample("digest"))).subject.startswith("390 runs dead")
+    assert (await Scribe(database).write(tenant.id, sample("run.dead"))).subject == "[acme] nightly-report is dead"
+    assert (await Scribe(database).write(other.id, sample("run.dead"))).subject.startswith("nightly-report: dead")
+    assert (await Scribe(database).write(tenant.id, sample("digest"))).subject.startswith("390 runs dead")
 
 
 async def test_a_stored_template_that_no_longer_fits_loses_no_alert(database, tenant, server, work_database):
@@ -112,7 +112,7 @@ async def test_a_stored_template_that_no_longer_fits_loses_no_alert(database, te
             [tenant.id],
         )
 
-    rendered = await render_for(database, tenant.id, sample("run.dead"))
+    rendered = await Scribe(database).write(tenant.id, sample("run.dead"))
 
     assert rendered.subject.startswith("nightly-report: dead")
     assert "line 1: there is no `gone`" in rendered.text

@@ -7,12 +7,14 @@
 Invariants
 
 1. Who sends holds the lease: its token guards what is written of the try, and zero rows is an answer.
-2. Each try is a row from before it begins. One that nobody closed is `abandoned` when the delivery is taken again:
-   the receiver may have the message, and gets it once more under the same delivery id. At least once, and counted.
+2. Each try is a row from before it begins, and names its notifier. One that nobody closed is `abandoned` when the
+   delivery is taken again: the receiver may have the message, and gets it once more under the same delivery id. At
+   least once, and counted.
 3. A receiver that hangs holds back its own channel and a share of its tenant's sends, never another tenant's: no more
    than PER_CHANNEL and PER_TENANT of them are under way in a process, and none of theirs is taken until one has ended.
 4. What raises while it is rendered or sent is a defect of ours: it is logged, and the delivery is tried again as if its
    receiver were away. It stops nobody else's.
+5. Nothing is begun so late that another notifier might take it for abandoned meanwhile (`Times`).
 
 Crash points: before the claim commits nothing has happened; between the claim and the send the try is abandoned and
 nothing was sent; between the send and the write it is abandoned and the receiver has it.
@@ -39,14 +41,10 @@ from everwhen.alerts.message import Message, Occasion, Rendered
 from everwhen.alerts.model import MOST_REFUSALS, Sealer
 from everwhen.alerts.signing import Outlet, Signer
 from everwhen.core.alert_kinds import AlertKind
-from everwhen.core.alert_retry import next_try
+from everwhen.core.alert_retry import Patience, next_try
 from everwhen.errors import EverwhenError
 from everwhen.postgres.pool import Connection, Database
 from everwhen.roles import OUTAGE
-
-LEASE_SECONDS: Final = 120.0
-SEND_SECONDS: Final = 60.0
-"""How long a kind of channel may take in any case; each has a bound of its own below it."""
 
 IN_FLIGHT: Final = 64
 PER_TENANT: Final = 16
@@ -56,6 +54,8 @@ WRITERS: Final = 3
 """How many results are written at once: sending must not take the connections from everybody else."""
 
 MOST_RESPONSE: Final = 500
+
+_NOT_BEGUN: Final = TryLater(response="not sent: the notifier had too much to do")
 
 log = structlog.get_logger("everwhen.alerts")
 
@@ -74,13 +74,32 @@ class Post:
     public_url: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """How long things may take: until a delivery is given up, and until a try is taken for abandoned.
+
+    A third of the lease is for beginning to send, one for sending, whatever a kind's own bound, and one for writing it
+    down: a notifier that has too much to do begins nothing that another one would take for abandoned meanwhile.
+    """
+
+    patience: Patience = field(default_factory=Patience)
+    lease: timedelta = timedelta(minutes=2)
+
+    @property
+    def send(self) -> timedelta:
+        """How long a kind of channel may take in any case."""
+        return self.lease / 3
+
+
 @dataclass(slots=True, kw_only=True)
 class Courier:
-    """Sends what is due. One for each process; `jitter` draws from [0, 1)."""
+    """Sends what is due. One for each process, `name` is its own; `jitter` draws from [0, 1)."""
 
     database: Database
     post: Post
     jitter: Callable[[], float]
+    name: str = "notifier"
+    times: Times = field(default_factory=Times)
     in_flight: dict["asyncio.Task[None]", tuple[UUID, str]] = field(
         default_factory=dict["asyncio.Task[None]", tuple[UUID, str]]
     )
@@ -93,6 +112,7 @@ class Courier:
             return 0
         tenants = Counter(tenant_id for tenant_id, _ in self.in_flight.values())
         channels = Counter(self.in_flight.values())
+        taken_at = time.monotonic()
         async with self.database.system() as conn:
             claimed = await store.claim_due(
                 conn,
@@ -102,12 +122,14 @@ class Courier:
                 per_tenant=PER_TENANT,
                 per_channel=PER_CHANNEL,
                 limit=room,
-                lease_seconds=LEASE_SECONDS,
+                lease_seconds=self.times.lease.total_seconds(),
+                notifier=self.name,
                 now=now,
             )
             secrets = await self._open_secrets(conn, claimed)
         for each in claimed:
-            task = asyncio.create_task(self._carry(each, secrets.get((each.tenant_id, each.channel), {}), now=now))
+            carrying = self._carry(each, secrets.get((each.tenant_id, each.channel), {}), now=now, taken_at=taken_at)
+            task = asyncio.create_task(carrying)
             self.in_flight[task] = each.tenant_id, each.channel
             task.add_done_callback(self._forget)
         return len(claimed)
@@ -153,44 +175,61 @@ class Courier:
                 opened[tenant_id, channel] = error
         return opened
 
-    async def _carry(self, claimed: Claimed, secrets: Mapping[str, str] | EverwhenError, *, now: datetime) -> None:
+    async def _carry(
+        self, claimed: Claimed, secrets: Mapping[str, str] | EverwhenError, *, now: datetime, taken_at: float
+    ) -> None:
         failpoints.hit("courier.before_send")
         began = time.monotonic()
-        unfit = why_not(claimed)
-        outcome = Refused(response=unfit) if unfit else await self._send(claimed, secrets, now=now)
+        outcome, was_sent = await self._try(claimed, secrets, now=now, taken_at=taken_at)
         failpoints.hit("courier.after_send")
         try:
             async with self.writers, self.database.system() as conn:
-                await self._write(conn, claimed, outcome, seconds=time.monotonic() - began, was_sent=unfit is None)
+                await self._write(conn, claimed, outcome, seconds=time.monotonic() - began, was_sent=was_sent)
                 failpoints.hit("courier.before_commit")
         except OUTAGE as error:
             log.warning("alert.result_not_written", delivery_id=str(claimed.delivery_id), error=str(error))
 
-    async def _send(self, claimed: Claimed, secrets: Mapping[str, str] | EverwhenError, *, now: datetime) -> Outcome:
+    async def _try(
+        self, claimed: Claimed, secrets: Mapping[str, str] | EverwhenError, *, now: datetime, taken_at: float
+    ) -> tuple[Outcome, bool]:
+        """Write the message and send it; return what came of it, and whether that says anything about its channel."""
+        if (unfit := why_not(claimed)) is not None:
+            return Refused(response=unfit), False
+        if isinstance(secrets, EverwhenError):
+            return TryLater(response=f"the channel's secrets cannot be opened: {secrets.detail}"), True
+        link, seconds = self._link_of(claimed), self.times.send.total_seconds()
         try:
-            kind = self.post.kinds[claimed.kind or ""]
-            if isinstance(secrets, EverwhenError):
-                return TryLater(response=f"the channel's secrets cannot be opened: {secrets.detail}")
-            outlet = Outlet(claimed.tenant_id, claimed.channel, claimed.recipient)
-            link = f"{self.post.public_url}/v1/alerts/unsubscribe/{self.post.signer.token(outlet)}"
-            link = link if claimed.recipient and not claimed.is_test else None
             rendered = await self.post.render(claimed.tenant_id, self._message(claimed, link))
-            async with asyncio.timeout(SEND_SECONDS):
-                return await kind.send(
-                    rendered,
-                    tenant_id=claimed.tenant_id,
-                    recipient=claimed.recipient,
-                    unsubscribe_link=link,
-                    configuration=json.loads(claimed.configuration or "{}"),
-                    secrets=secrets,
-                    delivery_id=claimed.delivery_id,
-                    now=now,
-                )
+            if time.monotonic() - taken_at > seconds:
+                return _NOT_BEGUN, False
+            async with asyncio.timeout(seconds):
+                return await self._send(claimed, rendered, secrets, link=link, now=now), True
         except TimeoutError:
-            return TryLater(response=f"no answer within {SEND_SECONDS:g} s")
+            return TryLater(response=f"no answer within {seconds:g} s"), True
         except Exception as error:
             log.exception("alert.send_defect", delivery_id=str(claimed.delivery_id), channel=claimed.channel)
-            return TryLater(response=f"it could not be sent, by a defect: {type(error).__name__}")
+            return TryLater(response=f"it could not be sent, by a defect: {type(error).__name__}"), True
+
+    async def _send(
+        self, claimed: Claimed, rendered: Rendered, secrets: Mapping[str, str], *, link: str | None, now: datetime
+    ) -> Outcome:
+        return await self.post.kinds[claimed.kind or ""].send(
+            rendered,
+            tenant_id=claimed.tenant_id,
+            recipient=claimed.recipient,
+            unsubscribe_link=link,
+            configuration=json.loads(claimed.configuration or "{}"),
+            secrets=secrets,
+            delivery_id=claimed.delivery_id,
+            now=now,
+        )
+
+    def _link_of(self, claimed: Claimed) -> str | None:
+        """Return the link by which its receiver unsubscribes; a test, and whoever has no address, has none."""
+        if claimed.is_test or not claimed.recipient:
+            return None
+        outlet = Outlet(claimed.tenant_id, claimed.channel, claimed.recipient)
+        return f"{self.post.public_url}/v1/alerts/unsubscribe/{self.post.signer.token(outlet)}"
 
     def _message(self, claimed: Claimed, link: str | None) -> Message:
         shown = tuple(msgspec.json.decode(claimed.shown, type=list[Occasion]))
@@ -247,8 +286,13 @@ class Courier:
                 return DeliveryState.DELIVERED, None, TryOutcome.DELIVERED
             case Refused():
                 return DeliveryState.DEAD, None, TryOutcome.REFUSED
+            case TryLater() if (
+                outcome is _NOT_BEGUN
+            ):  # that is no fault of its receiver's, whose hour it does not use up
+                return DeliveryState.RETRYING, now + self.times.patience.first, TryOutcome.FAILED
             case TryLater(after=after):
                 at = next_try(
+                    self.times.patience,
                     tries=claimed.tries,
                     first_tried_at=claimed.first_tried_at,
                     now=now,

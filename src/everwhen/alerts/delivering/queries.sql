@@ -37,8 +37,8 @@ with candidate as materialized (
   from taken d
   where t.tenant_id = d.tenant_id and t.delivery_id = d.delivery_id and t.ended_at is null
 ), begun as (
-  insert into everwhen.alert_tries (tenant_id, delivery_id, try, began_at)
-  select tenant_id, delivery_id, tries, %(now)s from taken
+  insert into everwhen.alert_tries (tenant_id, delivery_id, try, began_at, notifier)
+  select tenant_id, delivery_id, tries, %(now)s, %(notifier)s from taken
 )
 select d.tenant_id, t.name as tenant, d.delivery_id, d.channel, d.recipient, d.is_test, d.subscriptions::text as subscriptions,
        d.total, d.counts::text as counts, d.shown::text as shown, d.window_from, d.window_to, d.tries, d.first_tried_at,

@@ -26,6 +26,7 @@ async def claim_due(
     per_channel: int,
     limit: int,
     lease_seconds: float,
+    notifier: str,
     now: datetime,
 ) -> list[Claimed]:
     """Take deliveries that are due, with a lease each."""
@@ -37,6 +38,7 @@ async def claim_due(
         "per_channel": per_channel,
         "limit": limit,
         "lease_seconds": lease_seconds,
+        "notifier": notifier,
         "now": now,
     }
     return await fetch_all(conn, _SQL["claim_due"], params, Claimed)

@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
 from uuid import UUID
 
 from everwhen.alerts.message import Message, Rendered
@@ -11,8 +13,12 @@ from everwhen.alerts.texts.facts import is_digest
 from everwhen.alerts.texts.model import TemplateItem, TemplateRow
 from everwhen.alerts.texts.parts import ANY, DIGEST, Overrides, Part, parse_kind
 from everwhen.alerts.texts.rendering import render
+from everwhen.egress.turns import Turns
 from everwhen.errors import NotFound
 from everwhen.postgres.pool import Connection, Database
+
+THREADS: Final = 2
+"""Writing is work for the processor alone: more threads would only take it from each other."""
 
 
 async def put_template(  # which, what, by whom
@@ -57,15 +63,29 @@ async def preview_template(db: Database, *, tenant_id: UUID, kind: str, sources:
     async with db.tenant(tenant_id) as conn:
         stored = await overrides_for(conn, tenant_id=tenant_id, kind=kind)
     tried = {(kind, part): source for part, source in sources.items()}
-    return preview(kind, Overrides({**stored.sources, **tried}))
+    return await asyncio.to_thread(preview, kind, Overrides({**stored.sources, **tried}))
 
 
-async def render_for(db: Database, tenant_id: UUID, message: Message) -> Rendered:
-    """Write a message with the templates of its tenant."""
-    kind = DIGEST if is_digest(message) else message.shown[0].kind.value
-    async with db.tenant(tenant_id) as conn:
-        overrides = await overrides_for(conn, tenant_id=tenant_id, kind=kind)
-    return render(message, overrides=overrides)
+class Scribe:
+    """Writes messages, in threads of its own.
+
+    A tenant's template may take most of a second to be read and filled in, and nobody else is to wait for it: not the
+    loop, and no other tenant either, since each has one message written at a time.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="scribe")
+        self._turns = Turns(1)
+
+    async def write(self, tenant_id: UUID, message: Message) -> Rendered:
+        """Write a message with the templates of its tenant."""
+        kind = DIGEST if is_digest(message) else message.shown[0].kind.value
+        async with self._turns.of(tenant_id):
+            async with self._database.tenant(tenant_id) as conn:
+                overrides = await overrides_for(conn, tenant_id=tenant_id, kind=kind)
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._threads, lambda: render(message, overrides=overrides))
 
 
 async def overrides_for(conn: Connection, *, tenant_id: UUID, kind: str) -> Overrides:
