@@ -47,6 +47,11 @@ class Server:
         self._loop.close()
         self._held.close()
 
+    @property
+    def is_up(self) -> bool:
+        """Whether anybody listens."""
+        return self._listening
+
     def up(self) -> None:
         """Listen on the port that is ours."""
         self._call(self._up())

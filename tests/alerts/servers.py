@@ -30,6 +30,9 @@ FLOOD = "flood"  # a good status, and a body that does not end
 STALL = "stall"  # a good status, and a body that never comes
 BOMB = "bomb"  # a good status, and 10 kB that unpack to 10 MB
 NONSENSE = "nonsense"  # bytes that are no HTTP
+SLOW = "slow"  # takes a second, then does as it ordinarily does
+SLOW_SECONDS = 1.0
+ORDINARY = (200, SLOW)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,14 +114,14 @@ class SlackStandIn(HttpsReceiver):
 
     def answer(self, request: Request) -> int | str | Reply:
         scripted = super().answer(request)
-        if scripted != 200:
+        if scripted not in ORDINARY:
             return scripted
         if request.path != "/services/T000/B000/xoxsecretXOX":
             return Reply(status=404, body=b"no_service")
         if why := _wrong_with(request):
             return Reply(status=400, body=why)
         self.messages.append(request.json)
-        return Reply()
+        return scripted
 
 
 def _wrong_with(request: Request) -> bytes | None:
@@ -176,6 +179,11 @@ class _Http(asyncio.Protocol):
 
     async def _hang(self):
         await asyncio.Event().wait()
+
+    async def _slow(self):
+        await asyncio.sleep(SLOW_SECONDS)
+        self.transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        self.transport.close()
 
     async def _drip(self):
         for byte in b"HTTP/1.1 200 OK\r\nX-Slow: " + b"x" * 100_000:
@@ -259,6 +267,9 @@ class MailServer(Server):
         what = self.script.popleft() if self.script else self.ordinary
         if what == HANG:
             await asyncio.Event().wait()
+        if what == SLOW:
+            await asyncio.sleep(SLOW_SECONDS)
+            what = self.ordinary
         if what == CUT:
             server.transport.abort()
             return "421 cut"

@@ -1,20 +1,16 @@
 """Sealing in the database: a key for each tenant, rotation without writing a secret anew, and nothing in a dump."""
 
 import asyncio
-import base64
-import subprocess
-import urllib.parse
 from secrets import token_hex
 
 import psycopg
 import pytest
-from psycopg.conninfo import conninfo_to_dict
 
 from everwhen.errors import Unavailable
-from everwhen.postgres.host import find_bin_dir
 from everwhen.sealing.ring import KeyRing, SealBroken, UnknownSealingKey, new_entry, read_ring
 from everwhen.sealing.service import Sealer, count_keys, rotate
 from tests.factories import make_tenant
+from tests.hunting import dump_of, found
 
 OLD = read_ring(new_entry("old"))
 NEW = read_ring(new_entry("new"))
@@ -145,43 +141,10 @@ async def test_a_dump_of_the_database_holds_no_secret(database, server, work_dat
         with conn.cursor() as cursor:
             cursor.executemany("insert into everwhen.kept_for_a_test values (%s, %s)", list(sealed.items()))
         try:
-            dump = await asyncio.to_thread(dumped, url)
+            dump = await asyncio.to_thread(dump_of, url)
             assert dump.count("canary:") == 1000  # the check looks at the right thing
-            assert found(dump, canaries.values()) == 0
+            assert found(dump, canaries.values()) == []
             conn.execute("insert into everwhen.kept_for_a_test values (%s, '')", (canaries["canary:7"],))
-            assert found(await asyncio.to_thread(dumped, url), canaries.values()) == 1
+            assert found(await asyncio.to_thread(dump_of, url), canaries.values()) == [canaries["canary:7"]]
         finally:
             conn.execute("drop table everwhen.kept_for_a_test")
-
-
-def dumped(url):
-    parts = conninfo_to_dict(url)
-    words = [
-        "-h",
-        str(parts["host"]),
-        "-p",
-        str(parts.get("port", 5432)),
-        "-U",
-        str(parts["user"]),
-        "-d",
-        str(parts["dbname"]),
-    ]
-    done = subprocess.run(
-        [find_bin_dir() / "pg_dump", *words],
-        env={"PGPASSWORD": str(parts.get("password", ""))},
-        capture_output=True,
-        check=True,
-        text=True,
-    )
-    return done.stdout
-
-
-def found(dump, secrets):
-    def forms(secret):
-        raw = secret.encode()
-        yield secret
-        yield base64.b64encode(raw).decode().rstrip("=")
-        yield raw.hex()
-        yield urllib.parse.quote(secret, safe="")
-
-    return sum(any(form in dump for form in forms(secret)) for secret in secrets)

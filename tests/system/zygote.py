@@ -89,9 +89,8 @@ class Zygote:
 
     def close(self) -> None:
         """End it; what it has forked lives on."""
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait(30)
+        with self.process:  # closes its pipes, and waits for it
+            pass
 
 
 def main() -> None:
