@@ -33,12 +33,13 @@ SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "batch-500-2": ("batches", {"apis": 2, "batch": 500, "loops": 2}),
     "batch-100": ("batches", {"apis": 1, "batch": 100, "loops": 2}),
     "lag-1000": ("lag", {"rate": 1_000, "seconds": 12.0}),
+    "plan-5000": ("plan", {"schedulers": 1, "schedules": 5_000}),
     "request-run": ("control", {"what": "request_run"}),
     "get-task": ("control", {"what": "get_task"}),
     "list-runs": ("control", {"what": "list_runs"}),
 }
 """Each name says who drains the line: workers with the SDK (APIs, workers), or batches over HTTP (size, APIs); or which
-requests of the control API are sent."""
+requests of the control API are sent; or that schedules are planned, and how many."""
 
 OURS = ("api", "database", "scheduler", "reaper")
 """Whose CPU the primary figure counts; the client's is left out, which in a batch is the benchmark's own."""
@@ -106,7 +107,7 @@ def _side(tree: Path) -> Iterator["subprocess.Popen[str]"]:
 
 def _request(name: str, runs: int) -> str:
     what, arguments = SETTINGS[name]
-    return json.dumps((what, arguments if what in {"lag", "control"} else arguments | {"runs": runs}))
+    return json.dumps((what, arguments if what in {"lag", "control", "plan"} else arguments | {"runs": runs}))
 
 
 def _pair(before: "subprocess.Popen[str]", after: "subprocess.Popen[str]", request: str, *, is_reversed: bool) -> Pair:

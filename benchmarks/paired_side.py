@@ -2,7 +2,7 @@
 
 Started by `paired.py` with the checkout's own Python and in its folder, so `benchmarks` and `everwhen` are the
 checkout's. Only what has always been there is used of them; a measurement that a checkout does not have yet is taken
-from here. Each line of input names a function of `benchmarks.cycle`, `lag` or `control`, and its arguments.
+from here. Each line of input names a function of `benchmarks.cycle`, `lag`, `control` or `plan`, and its arguments.
 """
 
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 sys.path[0] = str(Path.cwd())
 sys.path.append(str(Path(__file__).parent.parent))
 
-from benchmarks import control, cycle, lag  # noqa: E402  # of the checkout in whose folder we were started
+from benchmarks import control, cycle, lag, plan  # noqa: E402  # of the checkout in whose folder we were started
 from benchmarks.cluster import exit_on_sigterm, running_cluster  # noqa: E402  # as above
 
 MEASURES = {
@@ -20,6 +20,7 @@ MEASURES = {
     "batches": cycle.measure_batches,
     "lag": lag.measure,
     "control": control.measure,
+    "plan": plan.measure,
 }
 
 
