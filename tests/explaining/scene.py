@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from everwhen import clock
+from everwhen.core.calendar_use import CalendarUse
 from everwhen.core.planning import CatchUp
 from everwhen.core.triggers import GapPolicy, Timing, parse_trigger
 from everwhen.dispatch.reaper import Reaper
@@ -144,8 +145,9 @@ async def _make(
     gap: GapPolicy | None = None,
     catch_up: CatchUp | None = None,
     task: str = "report",
+    calendars: CalendarUse | None = None,
 ) -> Schedule:
-    timing = Timing(parse_trigger(trigger or DAILY), timezone, gap)
+    timing = Timing(parse_trigger(trigger or DAILY), timezone, gap, calendars=calendars)
     draft = ScheduleDraft(name=name, task=task, spec=Spec(timing=timing, catch_up=catch_up or CatchUp()))
     return await schedules.create_schedule(db, tenant_id=tenant.id, draft=draft, change=TESTER)
 

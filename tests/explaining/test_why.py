@@ -2,6 +2,12 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
+from everwhen.calendars import service as calendars
+from everwhen.calendars.model import CalendarDraft
+from everwhen.core.calendar_json import parse_definition
+from everwhen.core.calendar_use import CalendarUse
 from everwhen.core.planning import CatchUp, CatchUpPolicy
 from everwhen.core.retry import Jitter, RetryPolicy
 from everwhen.core.triggers import GapPolicy
@@ -312,7 +318,7 @@ async def test_inside_a_span_of_43_000(scene):
 async def test_a_local_time_in_a_gap(scene):
     gap = datetime(2025, 3, 30, 1, tzinfo=UTC)
     await scene.schedule(decided=gap - timedelta(hours=2), trigger=DAILY, gap=GapPolicy.SKIP)
-    await scene.plan(gap - timedelta(seconds=5))
+    await scene.plan(gap)
     naive = await scene.why("nightly@2025-03-30T02:30")
     offset = await scene.why("nightly@2025-03-30T02:30+01:00")
     transition = await scene.why("nightly@2025-03-30T03:00+02:00")
@@ -419,6 +425,46 @@ async def test_still_ahead(scene):
         f"Not planned yet. The instant is still ahead: the run becomes due at {at:%Y-%m-%d} 02:30+00:00."
     )
     assert (said["state"], said["reason"], said["lateness_seconds"]) == ("planned", "schedule.upcoming", 0.0)
+
+
+async def test_a_gap_that_is_still_ahead_and_one_that_has_come_and_is_not_recorded_yet(scene):
+    ahead = datetime(2027, 3, 28, 1, tzinfo=UTC)
+    await scene.schedule(decided=ahead - MINUTE, trigger=DAILY, gap=GapPolicy.SKIP)
+    await scene.plan(ahead - 10 * SECOND)
+    naive = await scene.why("nightly@2027-03-28T02:30")
+    transition = await scene.why("nightly@2027-03-28T03:00+02:00")
+    past = datetime(2025, 3, 30, 1, tzinfo=UTC)
+    await scene.schedule(name="other", decided=past - MINUTE, trigger=DAILY, gap=GapPolicy.SKIP)
+    came = await scene.why("other@2025-03-30T02:30")
+
+    does_not_exist = "02:30 does not exist in Europe/Berlin on that day: clocks went forward over it."
+    assert naive["headline"] == transition["headline"] == f"It will be skipped. 2027-03-28 {does_not_exist}"
+    assert came["headline"] == f"It is skipped. 2025-03-30 {does_not_exist}"
+    for said in (naive, came):
+        assert (said["state"], said["reason"], said["run_id"]) == ("skipped", "calendar.dst_gap", None)
+        assert (said["lateness_seconds"], said["segments"]) == (0.0, [])
+
+
+@pytest.mark.parametrize("days", [-1, 1])
+async def test_a_closed_day_that_is_still_ahead_and_one_that_has_come_and_is_not_recorded_yet(scene, days):
+    async with scene.db.system() as conn:
+        at = (conn.now + timedelta(days=days)).astimezone(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
+    definition = parse_definition({"days": [{"date": f"{at:%Y-%m-%d}", "hours": "closed", "label": "Stocktaking"}]})
+    draft = CalendarDraft(definition=definition, changed_by="tester")
+    await calendars.create_calendar(scene.db, tenant_id=scene.tenant.id, name="shop", draft=draft)
+    use = CalendarUse(open=("shop",))
+    await scene.schedule(
+        decided=at - MINUTE, trigger={"kind": "cron", "expr": "0 12 * * *"}, calendars=use, timezone="UTC"
+    )
+    await scene.plan(at - 10 * SECOND)
+    said = await scene.why(f"nightly@{at:%Y-%m-%dT%H:%M}")
+    await scene.plan(at + 15 * MINUTE)
+    recorded = await scene.why(f"nightly@{at:%Y-%m-%dT%H:%M}")
+
+    closed = "Calendar shop, version 1, is closed at that instant (Stocktaking)."
+    assert said["headline"] == f"{'It will be' if days > 0 else 'It is'} skipped. {closed}"
+    assert recorded["headline"] == f"Skipped. {closed}"
+    assert said["reason"] == recorded["reason"] == "calendar.excluded"
 
 
 async def test_planned_ahead(scene):

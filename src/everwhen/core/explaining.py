@@ -36,6 +36,9 @@ UNWATCHED: Final = timedelta(seconds=5)
 PLANNER_GRACE: Final = timedelta(seconds=10)
 """A scheduler that looks later than this was away; below that it was a little late."""
 
+NEVER_TO_RUN: Final = frozenset({Reason.CALENDAR_DST_GAP, Reason.CALENDAR_EXCLUDED, Reason.CALENDAR_ROLLED})
+"""Why an instant was not to run in the first place: such an end waits for nothing, whenever it is recorded."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
@@ -174,6 +177,8 @@ def _claim_that_counts(facts: Facts) -> datetime | None:
 
 
 def _end(facts: Facts) -> datetime:
+    if facts.run.state in {RunState.SKIPPED, RunState.COALESCED} and facts.run.reason in NEVER_TO_RUN:
+        return facts.run.intended_at
     if facts.run.state in RESTING:
         return facts.now
     ends = [event.at for event in facts.events if event.kind in TERMINAL]

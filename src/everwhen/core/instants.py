@@ -7,7 +7,7 @@ for the clock that was just put forward: `02:30+01:00` on the night of the gap i
     before the schedule was made, after it was deleted     never intended
     the trigger does not name it                           never intended; with its neighbours
     in a recorded span                                     the span's verdict; one of so many
-    after the watermark                                    still ahead, or paused, or overdue
+    after the watermark                                    still ahead, or to be skipped, or paused, or overdue
     in arrears that are not worked off                     not decided yet
     otherwise                                              there is no record, which verify finds as well
 """
@@ -227,8 +227,11 @@ def _undecided(occurrence: Occurrence, schedule: ScheduleFacts, *, now: datetime
     if schedule.is_paused:
         facts = {"why": schedule.state_reason}
         return Answer(opening="It is skipped.", reason=Reason.SCHEDULE_PAUSED, state=RunState.SKIPPED, facts=facts)
+    if occurrence.skipped is not None:  # recorded once it has come, together with its neighbours
+        return _skipped(occurrence, occurrence.skipped, schedule.timing, has_come=at <= now)
     if at > now:
-        return _ahead(occurrence, schedule.timing)
+        facts = {"due": occurrence.due_at}
+        return Answer(opening="Not planned yet.", reason=Reason.SCHEDULE_UPCOMING, state=RunState.PLANNED, facts=facts)
     if schedule.failures and schedule.last_error:
         facts = {"failures": schedule.failures, "error": schedule.last_error}
         return Answer(opening="Overdue.", reason=Reason.SCHEDULE_FAILING, facts=facts, waits=True)
@@ -236,12 +239,12 @@ def _undecided(occurrence: Occurrence, schedule: ScheduleFacts, *, now: datetime
     return Answer(opening="Overdue.", reason=Reason.SCHEDULER_DOWN, facts=facts, waits=True)
 
 
-def _ahead(occurrence: Occurrence, timing: Timing) -> Answer:
-    if occurrence.skipped is None:
-        facts = {"due": occurrence.due_at}
-        return Answer(opening="Not planned yet.", reason=Reason.SCHEDULE_UPCOMING, state=RunState.PLANNED, facts=facts)
+def _skipped(occurrence: Occurrence, reason: Reason, timing: Timing, *, has_come: bool) -> Answer:
     facts = gap_facts(occurrence.missing[0], timing) if occurrence.missing else {}
     if occurrence.mark is not None:
         mark = occurrence.mark
         facts = {"calendar": mark.calendar, "version": mark.version, "label": mark.label}
-    return Answer(opening="It will be skipped.", reason=occurrence.skipped, state=RunState.SKIPPED, facts=facts)
+    is_rolled = reason is Reason.CALENDAR_ROLLED
+    state = RunState.COALESCED if is_rolled else RunState.SKIPPED
+    word = "coalesced" if is_rolled else "skipped"
+    return Answer(opening=f"It {'is' if has_come else 'will be'} {word}.", reason=reason, state=state, facts=facts)
