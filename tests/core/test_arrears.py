@@ -153,6 +153,17 @@ def test_a_coalesced_run_says_what_it_stands_for() -> None:
     assert json.loads(within.stands_for)["count"] == 10
 
 
+def test_a_run_stands_for_no_instant_that_is_answered_and_never_stands_there() -> None:
+    answered = (START + MINUTE, START + 60 * MINUTE)
+    done = Done(arrears(COALESCE, answered=answered))
+    ((_, run),) = done.runs
+    told = json.loads(run.stands_for)
+
+    assert run.run.nominal_at == START + 59 * MINUTE
+    assert (told["count"], len(told["instants"])) == (58, 50)
+    assert [told["first"], told["instants"][0], told["last"]] == [(START + n * MINUTE).isoformat() for n in (2, 2, 59)]
+
+
 def test_short_neighbours_are_recorded_singly() -> None:
     done = Done(arrears(SKIP, length=(SPAN_FROM - 1) * MINUTE))
 
@@ -209,8 +220,10 @@ def expected(start: Arrears) -> Counter:
     """What the rule comes to, said in another way: a list, and a slice of it."""
     rule = start.rule
     found = occurrences(start.timing, after=START, until=start.stretch_until, limit=10**6)
-    counts = Counter({"skipped": sum(o.skipped is not None for o in found)})
+    counts = Counter({"skipped": sum(o.skipped is not None and o.nominal_at not in start.answered for o in found)})
     intended = [o.nominal_at for o in found if o.skipped is None]
+    if rule.policy is CatchUpPolicy.COALESCE:
+        intended = [at for at in intended if at not in start.answered]
     young = [at for at in intended if rule.window is None or at >= start.as_of - rule.window]
     if rule.policy is CatchUpPolicy.SKIP:
         running = []
@@ -220,34 +233,39 @@ def expected(start: Arrears) -> Counter:
         running = young
     else:
         running = young[-rule.max_runs :] if rule.keep is Keep.LATEST else young[: rule.max_runs]
+    running = [at for at in running if at not in start.answered]
+    intended = [at for at in intended if at not in start.answered]
     coalesced = len(young) - len(running) if rule.policy is CatchUpPolicy.COALESCE else 0
     counts += Counter(runs=len(running), coalesced=coalesced, missed=len(intended) - len(running) - coalesced)
     return +counts
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.sampled_from(TIMINGS), rules, st.integers(0, 7 * 86_400), st.integers(1, 400))
-def test_the_arithmetic_is_exact(timing, rule, seconds, limit) -> None:
+@given(st.sampled_from(TIMINGS), rules, st.integers(0, 7 * 86_400), st.data())
+def test_the_arithmetic_is_exact(timing, rule, seconds, data) -> None:
+    limit = data.draw(st.integers(1, 400))
     length = timedelta(seconds=seconds)
     if rule.rate is not None:
         length = min(length, timedelta(hours=9))
-    start = arrears(rule, timing=timing, length=length)
+    instants = [o.nominal_at for o in occurrences(timing, after=START, until=START + length, limit=10**6)]
+    answered = data.draw(st.sets(st.sampled_from(instants), max_size=4)) if instants else set()
+    start = arrears(rule, timing=timing, length=length, answered=tuple(sorted(answered)))
     done = Done(start, limit=limit)
     counts, whole = survey(start, most=10**6)
 
     assert +done.answered == expected(start)
     assert whole
     assert counts == done.at.counts == Counts(**{name: expected(start)[name] for name in Counts._fields})
-    instants = {o.nominal_at for o in occurrences(timing, after=START, until=start.until, limit=10**6)}
     assert len(set(done.nominals)) == len(done.nominals)
-    assert set(done.nominals) <= instants
+    assert set(done.nominals) <= set(instants) - answered
     covered = set(done.nominals) | {verdict.nominal_at for verdict in done.verdicts}
     for span in done.spans:
         held = {at for at in instants if span.first_at <= at <= span.last_at}
+        assert not held & answered
         assert len(held) == span.instants
         assert not held & covered
         covered |= held
-    assert covered == instants
+    assert covered == set(instants) - answered
 
 
 # Where arrears begin --------------------------------------------------------------------------------------------------
@@ -264,6 +282,15 @@ def test_nothing_is_overdue_that_is_late_by_no_more_than_the_grace() -> None:
 
     assert overdue(cursor(), now=now, grace=MINUTE, rule=REPLAY) is None
     assert overdue(cursor(), now=now + timedelta(seconds=1), grace=MINUTE, rule=REPLAY) == START + MINUTE
+
+
+def test_nothing_is_overdue_that_is_answered() -> None:
+    answered = cursor(answered=(START + MINUTE,))
+    late = START + MINUTE + timedelta(minutes=1, seconds=30)
+
+    assert overdue(cursor(), now=late, grace=MINUTE, rule=SKIP) == START + MINUTE
+    assert overdue(answered, now=late, grace=MINUTE, rule=SKIP) is None
+    assert overdue(answered, now=late + MINUTE, grace=MINUTE, rule=SKIP) == START + 2 * MINUTE
 
 
 def test_the_latest_stands_also_for_what_is_merely_late() -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from everwhen.core.calendar_use import SKIPPED_TOGETHER
 from everwhen.core.lifecycle import RunState
 from everwhen.core.planning import SPAN_FROM, CatchUp, CatchUpPolicy, Cursor, Plan, plan
 from everwhen.core.reasons import Reason
@@ -45,14 +46,14 @@ def test_a_run_is_planned_before_it_is_due() -> None:
     assert (made.decided_until, made.next_at) == (now + minutes(1), START + minutes(2))
 
 
-def test_the_next_look_is_at_the_next_fire_even_past_a_gap() -> None:
+def test_the_next_look_is_soon_after_a_gap_that_is_skipped() -> None:
     timing = Timing(Cron("30 2 * * *"), "Europe/Berlin", GapPolicy.SKIP)
     eve = datetime(2027, 3, 28, tzinfo=UTC)
 
     made = plan(cursor(timing, decided_until=eve), now=eve, until=eve + minutes(1), policy=COALESCE)
 
     assert (made.runs, made.verdicts, made.spans) == ((), (), ())
-    assert made.next_at == datetime(2027, 3, 29, 0, 30, tzinfo=UTC)
+    assert made.next_at == datetime(2027, 3, 28, 1, tzinfo=UTC) + SKIPPED_TOGETHER
 
 
 def test_late_within_the_grace_is_merely_late() -> None:
@@ -109,7 +110,8 @@ def test_a_local_time_that_does_not_exist_is_skipped_for_a_reason() -> None:
     timing = Timing(Cron("30 2 * * *"), "Europe/Berlin", GapPolicy.SKIP)
     before = datetime(2026, 3, 28, 12, tzinfo=UTC)
 
-    made = plan(cursor(timing, decided_until=before), now=before, until=before + timedelta(days=2), policy=REPLAY)
+    after = before + timedelta(days=1)
+    made = plan(cursor(timing, decided_until=before), now=after, until=before + timedelta(days=2), policy=REPLAY)
 
     assert [(v.state, v.reason) for v in made.verdicts] == [(RunState.SKIPPED, Reason.CALENDAR_DST_GAP)]
     assert len(made.runs) == 1

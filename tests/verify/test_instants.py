@@ -147,7 +147,7 @@ def answers(**changes):
         "tz_version": "r1",
         "is_settled": True,
         "run_nominals": [],
-        "run_dues": [],
+        "run_finals": [],
         "run_releases": [],
         "span_firsts": [],
         "span_lasts": [],
@@ -178,7 +178,7 @@ def test_another_release_of_the_tz_database_is_not_judged():
 
 
 def test_what_another_release_planned_is_not_judged_and_what_follows_is():
-    by_another = answers(run_nominals=[T0 + MINUTE / 2], run_dues=[T0], run_releases=["r0"])
+    by_another = answers(run_nominals=[T0 + MINUTE / 2], run_finals=[T0], run_releases=["r0"])
 
     assert len(judged(by_another).missing) == 30
 
@@ -215,5 +215,5 @@ def test_what_a_calendar_rolled_back_to_before_its_instant_may_belong_to_the_rev
     spans = {"span_firsts": [T0], "span_lasts": [T0 + MINUTE], "span_counts": [60]}
     run = {"run_nominals": [at], "run_releases": ["r1"]}
 
-    assert not judged(answers(**spans, **run, run_dues=[T0])).unintended
-    assert judged(answers(**spans, **run, run_dues=[at])).unintended == [at]
+    assert not judged(answers(**spans, **run, run_finals=[T0])).unintended
+    assert judged(answers(**spans, **run, run_finals=[at])).unintended == [at]

@@ -24,6 +24,9 @@ Arithmetic: runs + coalesced + skipped + missed, together with what is left, are
 
 With a calendar an instant may have been rolled to where it is not late at all. That one runs, as if it had been planned
 in time, and counts among the runs; it neither stands for others nor is stood for.
+
+An instant of the stretch may have an answer already: its run was due before its instant, or somebody cancelled it
+ahead. Those are known when the arrears are opened (`answered`) and passed over: no span covers one, none is counted.
 """
 
 from collections.abc import Iterator
@@ -83,6 +86,7 @@ class Arrears:
         begun: whether it is fixed which instants run; then `first_run` and `last_run` bound them, None: there are none.
         open_span: neighbours that are counted and not written yet.
         paced_until: the latest turn that a paced run was given.
+        answered: instants of the stretch that have an answer already, ascending.
     """
 
     tenant_id: UUID
@@ -103,6 +107,7 @@ class Arrears:
     last_run: datetime | None = None
     open_span: Span | None = None
     paced_until: datetime | None = None
+    answered: tuple[datetime, ...] = ()
     counts: Counts = NOTHING
 
 
@@ -116,6 +121,9 @@ class Band(NamedTuple):
 
 STANDS: Final = Answer(RunState.PLANNED, None)
 """The place of the one that stands for all: passed over, and written at the end."""
+
+ANSWERED: Final = Answer(RunState.SKIPPED, None)
+"""The place of an instant that has an answer already: passed over."""
 
 
 def skip_reason_of(cause: Cause) -> Reason:
@@ -136,6 +144,8 @@ def overdue(cursor: Cursor, *, now: datetime, grace: timedelta, rule: Rule) -> d
     if after >= late_before or (cursor.skip_until is not None and cursor.skip_until > after):
         return None
     first = next_after(timing, after)
+    while first is not None and first in cursor.answered:
+        first = next_after(timing, first)
     if first is None or _due_of(cursor, first) >= late_before:
         return None
     edge = _last_due(cursor, until=late_before - _TICK, due_until=late_before - _TICK)
@@ -164,6 +174,8 @@ def begin(arrears: Arrears) -> Arrears:
 
 def answer_of(arrears: Arrears, occurrence: Occurrence, answer: Answer | None) -> Answer | None:
     """Return what becomes of an instant of a part with this answer; None: it runs."""
+    if answer is ANSWERED:
+        return ANSWERED
     if occurrence.skipped is not None:
         return not_intended(occurrence, occurrence.skipped)
     return None if is_rolled_ahead(arrears, occurrence) else answer
@@ -179,6 +191,8 @@ def survey(arrears: Arrears, *, most: int) -> tuple[Counts, bool]:
     arrears = arrears if arrears.begun else begin(arrears)
     counts = NOTHING
     for band in bands(arrears, after=arrears.after, until=arrears.until):
+        if band.answer is ANSWERED:
+            continue
         after, state = band.after, RUNS if band.answer is None else band.answer.state
         while after < band.until:
             if counted := tally(arrears.timing.source, after=after, until=band.until):
@@ -196,7 +210,20 @@ def survey(arrears: Arrears, *, most: int) -> tuple[Counts, bool]:
 
 
 def bands(arrears: Arrears, *, after: datetime, until: datetime) -> Iterator[Band]:
-    """Cut a stretch into parts with one answer each."""
+    """Cut a stretch into parts with one answer each, around what is answered already."""
+    for band in _bands(arrears, after=after, until=until):
+        begin = band.after
+        for at in arrears.answered:
+            if begin < at <= band.until:
+                if begin < at - _TICK:
+                    yield Band(begin, at - _TICK, band.answer)
+                yield Band(at - _TICK, at, ANSWERED)
+                begin = at
+        if begin < band.until:
+            yield Band(begin, band.until, band.answer)
+
+
+def _bands(arrears: Arrears, *, after: datetime, until: datetime) -> Iterator[Band]:
     oldest = oldest_of(arrears)
     bounds: list[tuple[datetime, Answer | None]] = []
     rest = _rest_answer(arrears)
@@ -242,16 +269,24 @@ def _stand(arrears: Arrears, *, after: datetime) -> datetime | None:
     timing, until = arrears.timing, arrears.until
     if arrears.rule.keep is Keep.EARLIEST:
         found = next_after(timing, after)
-        while found is not None and found <= until and _rolled_ahead(arrears, found):
+        while found is not None and found <= until and _is_apart(arrears, found):
             found = next_after(timing, found)
         return found if found is not None and found <= until else None
-    found = last_fire(timing, after=after, until=until)
-    while found is not None and _rolled_ahead(arrears, found):
-        found = last_fire(timing, after=after, until=found - _TICK)
+    return last_late(arrears, after=after, until=until)
+
+
+def last_late(arrears: Arrears, *, after: datetime, until: datetime) -> datetime | None:
+    """Return the last fire of a stretch that stands for others, or is stood for."""
+    found = last_fire(arrears.timing, after=after, until=until)
+    while found is not None and _is_apart(arrears, found):
+        found = last_fire(arrears.timing, after=after, until=found - _TICK)
     return found
 
 
-def _rolled_ahead(arrears: Arrears, at: datetime) -> bool:
+def _is_apart(arrears: Arrears, at: datetime) -> bool:
+    """Tell whether an instant that fires neither stands for others nor is stood for."""
+    if at in arrears.answered:
+        return True
     if not may_roll(arrears.timing):
         return False
     return is_rolled_ahead(arrears, look(arrears.timing, after=at - _TICK, until=at, limit=1)[0][0])

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from everwhen.core.arrears import (
+    ANSWERED,
     RUNS,
     STANDS,
     Arrears,
@@ -14,6 +15,7 @@ from everwhen.core.arrears import (
     bands,
     begin,
     is_rolled_ahead,
+    last_late,
     may_roll,
     oldest_of,
 )
@@ -113,6 +115,9 @@ class _Work:
     def answer_some(self, limit: int) -> int:
         """Answer the beginning of what is left, or its end; return how much work it was, in instants visited."""
         band = self._band()
+        if band.answer is ANSWERED:
+            self._pass_over(band)
+            return 1
         if band.answer is not None and self._count(band, band.answer):
             return COUNT_FROM
         after = band.after
@@ -180,6 +185,14 @@ class _Work:
         else:
             self._after = counted.until
         return True
+
+    def _pass_over(self, band: Band) -> None:
+        """Leave an instant alone that has an answer; no span goes on beyond it."""
+        self._flush()
+        if self._backwards:
+            self._until = band.after
+        else:
+            self._after = band.until
 
     def _is_paced_out(self) -> bool:
         return self._paced is not None and self._paced >= self._now + PACED_AHEAD
@@ -276,10 +289,13 @@ class _Work:
         if may_roll(arrears.timing):
             found, _ = look(arrears.timing, after=after, until=arrears.stretch_until, limit=MOST_ROLLED)
             late = [o.nominal_at for o in found if o.skipped is None and not is_rolled_ahead(arrears, o)]
+            late = [at for at in late if at not in arrears.answered]
             count, listed, last = len(late), late[:MOST_LISTED], late[-1]
         else:
             count = self._counts.coalesced + 1
-            listed = list(fires(arrears.timing, after=after, until=arrears.stretch_until, count=MOST_LISTED))
-            last = last_fire(arrears.timing, after=after, until=arrears.stretch_until) or listed[-1]
+            most = MOST_LISTED + len(arrears.answered)
+            first = fires(arrears.timing, after=after, until=arrears.stretch_until, count=most)
+            listed = [at for at in first if at not in arrears.answered][:MOST_LISTED]
+            last = last_late(arrears, after=after, until=arrears.stretch_until) or listed[-1]
         instants = [instant.isoformat() for instant in listed]
         return json.dumps({"count": count, "first": instants[0], "last": last.isoformat(), "instants": instants})

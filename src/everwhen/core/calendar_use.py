@@ -15,7 +15,7 @@ Occurrences stay in the order of their nominal instants, one at each, so this is
 `preceding` some become due before their nominal instant: `reach` says how far a planner has to look ahead for them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import islice
@@ -35,8 +35,8 @@ MOST_A_DAY: Final = 24
 
 LONGEST_NAME: Final = 200
 
-EXCLUDED_TOGETHER: Final = timedelta(minutes=15)
-"""How long excluded instants may wait to be recorded together: a minutely schedule's closed night is a few spans."""
+SKIPPED_TOGETHER: Final = timedelta(minutes=15)
+"""How long skipped instants may wait to be recorded together: a minutely schedule's closed night is a few spans."""
 
 _TICK: Final = timedelta(microseconds=1)
 _DAY: Final = timedelta(days=1)
@@ -145,24 +145,24 @@ class OnCalendars(NamedTuple):
                 found = event.at
         return found
 
-    def next_look(self, after: datetime) -> datetime | None:
-        """Return when a planner that has decided all up to `after` has to look again; None: never."""
+    def next_look(self, after: datetime, answered: Collection[datetime] = ()) -> datetime | None:
+        """Return when a planner that has decided all up to `after`, and `answered`, has to look again; None: never."""
         first = next(self.events(after), None)
         if first is None:
             return None
-        look = first.at + EXCLUDED_TOGETHER
+        look = first.at + SKIPPED_TOGETHER
         last = first.at
         for event in islice(self.events(after), _MOST_TOGETHER):
             last = event.at
             if last >= look:
                 break
-            if event.fires:
+            if event.fires and event.at not in answered:
                 look = min(look, due_of(event), last)
         else:
             look = min(look, max(last, first.at + _TICK))
         if self.use.roll in {Roll.PRECEDING, Roll.MODIFIED_FOLLOWING}:
-            dues = (due_of(event) for event in map(self._judged, self._ahead(first.at - _TICK)) if event.fires)
-            look = min(look, min(dues, default=look))
+            ahead = (self._judged(event) for event in self._ahead(first.at - _TICK) if event.at not in answered)
+            look = min(look, min((due_of(event) for event in ahead if event.fires), default=look))
         return look
 
     def _ahead(self, after: datetime) -> Iterator[Event]:

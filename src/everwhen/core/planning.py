@@ -7,11 +7,23 @@ of now. Every instant that the trigger intends there gets exactly one answer:
     late by more than the grace (a misfire)              what the catch-up policy says: replay, coalesce or skip
     before `skip_until` (left behind by a pause)         skipped, with that reason
     a local time that does not exist, policy `skip`      skipped, calendar.dst_gap
-    a closed day of a calendar                           skipped, calendar.excluded; or moved, calendar.rolled
+    a closed day of a calendar, an exception             skipped, calendar.excluded
+    a closed day, of a schedule that rolls               moved, or coalesced with another: calendar.rolled
+
+A run that is planned ahead can be withdrawn until it is due. A verdict is an end, and an end is final: so it is given
+when its instant has come, and whatever a person changes before that still counts. The watermark stops right before the
+first instant that is to be skipped and has not come. What is due behind it waits for it, and there is no use in looking
+again before the last such instant ahead of what waits has come (`look_from`):
+
+    old watermark     now       new watermark                         until
+          |---- run ---|--- run --|skip --- skip --- run --- skip ------|
+                                              `look_from`
 
 Invariants
 
-1. The new watermark is never before the old one, and no instant at or before it is answered again.
+1. The new watermark is never before the old one, and no instant at or before it is answered again. Beyond it, only the
+   instants in `answered` have an answer: what a calendar has rolled back to before its instant, and what was decided
+   for good before a change of the schedule moved the watermark back.
 2. Nothing is lost and nothing repeated however `now` jumps: the answer depends on the watermark, not on when the last
    look was. A clock that steps back only makes `until` fall behind the watermark, and the plan is empty.
 3. The work is bounded: at most `limit` instants a call. `more` says that some are left; each call moves the watermark,
@@ -20,20 +32,21 @@ Invariants
    over for a later call, none of this call's can be the latest.
 
 With a flex window a run becomes due, and late, a little after its instant (see `flex`); which instants are looked at,
-and the watermark, are about nominal instants all the same. So it is with what a calendar rolls. Its run's id is made of
-the nominal instant alone: a calendar that changes may move the run, but never make a second one. What rolls back is due
-before its nominal instant, and the plan reaches as far ahead as it must, deciding everything before it as well.
+and the watermark, are about nominal instants all the same. So it is with what a calendar rolls. Its run's id is made
+of the nominal instant alone: a calendar that changes may move the run, but never make a second one. What rolls back is
+due before its nominal instant: the plan reaches as far ahead as it must to find it, and answers it ahead of time.
 
 The plan is written in one transaction with the watermark it started from as its guard. A crash before the commit leaves
 the watermark where it was; the same plan is made again, with the same run ids.
 """
 
 import json
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from everwhen.core.catchup import CatchUp, CatchUpPolicy
@@ -41,7 +54,7 @@ from everwhen.core.flex import Flex, due_after
 from everwhen.core.ids import scheduled_run_id
 from everwhen.core.lifecycle import RunState
 from everwhen.core.reasons import Reason
-from everwhen.core.triggers import Occurrence, Timing, look, next_look, reach
+from everwhen.core.triggers import Occurrence, Timing, look, next_after, next_look, reach
 
 MOST_INSTANTS: Final = 1_000
 """The most instants that one call answers."""
@@ -52,7 +65,10 @@ SPAN_FROM: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """What a plan starts from: whose schedule, its timing, and how far it was decided."""
+    """What a plan starts from: whose schedule, its timing, and how far it was decided.
+
+    `answered` are the instants beyond that which have an answer already, ascending.
+    """
 
     tenant_id: UUID
     schedule_uid: UUID
@@ -61,6 +77,7 @@ class Cursor:
     skip_until: datetime | None = None
     skip_reason: Reason | None = None
     flex: Flex | None = None
+    answered: tuple[datetime, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,13 +111,19 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to write. `next_at` is when to look again; None means that the schedule never fires again."""
+    """What to write, and the cursor that it leaves: the watermark, and what is answered beyond it.
+
+    `next_at` is when to look again; None means that the schedule never fires again. Before `look_from` there would be
+    nothing to decide, since an instant that is to be skipped has not come.
+    """
 
     runs: tuple[IntendedRun, ...]
     verdicts: tuple[IntendedRun, ...]
     spans: tuple[Span, ...]
     decided_until: datetime
     next_at: datetime | None
+    answered: tuple[datetime, ...] = ()
+    look_from: datetime | None = None
     more: bool = False
 
 
@@ -114,47 +137,95 @@ class Answer:
 
 
 _RUN: Final = Answer(RunState.PLANNED, None)
+_TICK: Final = timedelta(microseconds=1)
 
 
 def plan(cursor: Cursor, *, now: datetime, until: datetime, policy: CatchUp, limit: int = MOST_INSTANTS) -> Plan:
-    """Answer every instant after the cursor's watermark up to and including `until`, at most `limit` of them."""
-    until = reach(cursor.timing, until)
+    """Answer the instants after the cursor's watermark up to and including `until`, at most `limit` of them.
+
+    The first that is to be skipped and has not come ends the plan.
+    """
+    timing = cursor.timing
     if until <= cursor.decided_until:
-        next_at = next_look(cursor.timing, cursor.decided_until)
-        return Plan(runs=(), verdicts=(), spans=(), decided_until=cursor.decided_until, next_at=next_at)
-    found, next_at = look(cursor.timing, after=cursor.decided_until, until=until, limit=limit)
-    more = len(found) >= limit
-    decided_until = found[-1].nominal_at if more else until
-    next_at = next_at or next_look(cursor.timing, decided_until)
-    dues = _dues(found, cursor, next_at)
-    if cursor.timing.calendars is not None:
-        dues = _dues_by_calendar(found, dues)
+        return _nothing(cursor)
+    found, next_at = look(timing, after=cursor.decided_until, until=reach(timing, until), limit=limit)
+    more = len(found) >= limit and found[-1].nominal_at < until
+    cut = _Cut(found, found[-1].nominal_at if more else until, cursor.answered)
+    if timing.calendars is not None or cursor.answered or any(o.skipped is not None for o in found):
+        cut = _cut(cut, now=now, until=until)
+    found, more = cut.found, more and cut.look_from is None
+    if cut.look_from is not None or next_at is None:
+        next_at = next_look(timing, cut.decided_until, cut.answered)
+    dues = _dues(found, cursor)
     answers = _answers(found, dues, cursor, now=now, policy=policy, more=more)
     runs = tuple(intended(cursor, o, a, due) for o, a, due in zip(found, answers, dues, strict=True) if a is _RUN)
-    verdicts, spans = _verdicts(cursor, found, answers) if len(runs) < len(found) else ((), ())
+    verdicts, spans = ((), ()) if len(runs) == len(found) else _verdicts(cursor, found, answers, cut.decided_until)
     return Plan(
         runs=runs,
         verdicts=verdicts,
         spans=spans,
-        decided_until=decided_until,
+        decided_until=cut.decided_until,
         next_at=next_at,
+        answered=cut.answered,
+        look_from=cut.look_from,
         more=more,
     )
 
 
-def _dues(found: Sequence[Occurrence], cursor: Cursor, next_at: datetime | None) -> list[datetime]:
-    """Return when each occurrence becomes due; what follows the last is the schedule's next fire."""
-    nominals = [occurrence.nominal_at for occurrence in found]
+def _nothing(cursor: Cursor) -> Plan:
+    return Plan(
+        runs=(),
+        verdicts=(),
+        spans=(),
+        decided_until=cursor.decided_until,
+        next_at=next_look(cursor.timing, cursor.decided_until, cursor.answered),
+        answered=cursor.answered,
+    )
+
+
+class _Cut(NamedTuple):
+    """What of a stretch is decided: its instants, the new watermark, and what is answered beyond that."""
+
+    found: Sequence[Occurrence]
+    decided_until: datetime
+    answered: tuple[datetime, ...]
+    look_from: datetime | None = None
+
+
+def _cut(whole: _Cut, *, now: datetime, until: datetime) -> _Cut:
+    """Leave out what is answered, and what cannot be decided before an instant has come that is to be skipped."""
+    answered, mark = frozenset(whole.answered), whole.decided_until
+    found = [o for o in whole.found if o.nominal_at not in answered]
+    waiting = [o.nominal_at for o in found if o.skipped is not None and now < o.nominal_at <= mark]
+    due_by, look_from = mark, None
+    if waiting:
+        due_by, mark = waiting[0], waiting[0] - _TICK
+        behind = min(
+            (_first_of(o) for o in found if o.skipped is None and due_by < _first_of(o) <= until), default=None
+        )
+        look_from = max(at for at in waiting if behind is None or at < behind)
+    kept = [o for o in found if o.nominal_at <= mark or (o.skipped is None and o.due_at <= due_by)]
+    beyond = answered | {o.nominal_at for o in kept}
+    return _Cut(kept, mark, tuple(sorted(at for at in beyond if at > mark)), look_from)
+
+
+def _first_of(occurrence: Occurrence) -> datetime:
+    """Return by when an occurrence has to be planned."""
+    return min(occurrence.nominal_at, occurrence.due_at)
+
+
+def _dues(found: Sequence[Occurrence], cursor: Cursor) -> list[datetime]:
+    """Return when each occurrence becomes due: within its flex window, unless a calendar has moved it."""
     if cursor.flex is None or not found:
-        return nominals
-    following = (*nominals[1:], next_at)[: len(nominals)]
-    pairs = zip(nominals, following, strict=True)
-    return [due_after(cursor.flex, cursor.schedule_uid, nominal_at=at, following=after) for at, after in pairs]
-
-
-def _dues_by_calendar(found: Sequence[Occurrence], dues: Sequence[datetime]) -> list[datetime]:
-    """Return when each occurrence becomes due; what a calendar has moved does not flex as well."""
-    return [due if o.mark is None else o.due_at for o, due in zip(found, dues, strict=True)]
+        return [occurrence.due_at for occurrence in found]
+    nominals = [occurrence.nominal_at for occurrence in found]
+    following = (*nominals[1:], next_after(cursor.timing, nominals[-1]))
+    return [
+        due_after(cursor.flex, cursor.schedule_uid, nominal_at=o.nominal_at, following=after)
+        if o.mark is None
+        else o.due_at
+        for o, after in zip(found, following, strict=True)
+    ]
 
 
 def _answers(  # what the answers follow from
@@ -232,16 +303,25 @@ def _detail(occurrence: Occurrence) -> str | None:
 
 
 def _verdicts(
-    cursor: Cursor, found: Sequence[Occurrence], answers: Sequence[Answer]
+    cursor: Cursor, found: Sequence[Occurrence], answers: Sequence[Answer], decided_until: datetime
 ) -> tuple[tuple[IntendedRun, ...], tuple[Span, ...]]:
+    """Return a row for each verdict, and a span for many neighbours.
+
+    What lies on different sides of an instant that is answered is no neighbour, nor is anything beyond the watermark.
+    """
     verdicts: list[IntendedRun] = []
     spans: list[Span] = []
-    for answer, neighbours in groupby(zip(found, answers, strict=True), key=lambda pair: pair[1]):
+
+    def place(pair: tuple[Occurrence, Answer]) -> tuple[Answer, int, bool]:
+        at = pair[0].nominal_at
+        return pair[1], bisect_left(cursor.answered, at), at > decided_until
+
+    for (answer, _, is_beyond), neighbours in groupby(zip(found, answers, strict=True), key=place):
         group = [occurrence for occurrence, _ in neighbours]
         if answer.reason is None:
             continue
-        if len(group) < SPAN_FROM:
-            verdicts += (intended(cursor, each, answer, each.nominal_at) for each in group)
+        if len(group) < SPAN_FROM or is_beyond:
+            verdicts += (intended(cursor, each, answer, each.due_at) for each in group)
         else:
             spans.append(_span(group, answer, answer.reason))
     return tuple(verdicts), tuple(spans)

@@ -5,14 +5,14 @@ also tells what was skipped, and why. Nothing here reads a clock. This module is
 core's time engine imports from here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice, takewhile
 
 from everwhen.core.binding import bind_trigger, needed_names
 from everwhen.core.business_days import BusinessDay
-from everwhen.core.calendar_use import Book, CalendarUse, OnCalendars, Unbound, refuse_dense
+from everwhen.core.calendar_use import SKIPPED_TOGETHER, Book, CalendarUse, OnCalendars, Unbound, refuse_dense
 from everwhen.core.calendars import Mark
 from everwhen.core.compiling import automatic_of, bound_at, source_of
 from everwhen.core.errors import TriggerError
@@ -23,7 +23,7 @@ from everwhen.core.sources import Source
 from everwhen.core.trigger_json import parse_fold, parse_gap, parse_instant, parse_trigger, trigger_to_json
 from everwhen.core.trigger_values import AnyOf, At, Cron, Every, Rrule, Trigger, as_utc
 from everwhen.core.walk import Event
-from everwhen.core.zones import FoldPolicy, GapPolicy, Zone, ZoneSource, find_zone
+from everwhen.core.zones import FoldPolicy, GapPolicy, Zone, ZoneSource, add, find_zone
 
 __all__ = [
     "AnyOf",
@@ -188,16 +188,23 @@ def look(timing: Timing, *, after: datetime, until: datetime, limit: int) -> tup
     return found, None
 
 
-def next_look(timing: Timing, after: datetime) -> datetime | None:
+def next_look(timing: Timing, after: datetime, answered: Collection[datetime] = ()) -> datetime | None:
     """Return when whoever has decided everything up to an instant has to look again; None: never.
 
-    With calendars that may be before the next fire, so that what they exclude is recorded soon, and before its nominal
-    instant, when it rolls back.
+    That is the next fire, or soon after what is skipped before that, so that it is recorded; with calendars it may be
+    before the nominal instant, when that rolls back, unless it is among those `answered` already.
     """
     if after.tzinfo is not UTC:
         after = as_utc(after, name="after")
     source = timing.source
-    return source.next_look(after) if isinstance(source, OnCalendars) else source.next_fire(after)
+    if isinstance(source, OnCalendars):
+        return source.next_look(after, answered)
+    events = iter(source.events(after))
+    first = next(events, None)
+    if first is None or first.fires:
+        return None if first is None else first.at
+    soon = add(first.at, SKIPPED_TOGETHER)
+    return next((min(event.at, soon) for event in events if event.fires or event.at >= soon), soon)
 
 
 def start_of(timing: Timing) -> datetime | None:

@@ -8,6 +8,7 @@ import functools
 import keyword
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
+from datetime import datetime
 from typing import Any, LiteralString, TypeVar
 
 import psycopg
@@ -46,6 +47,11 @@ async def fetch_one(conn: AsyncConnection[Any], query: LiteralString, params: Pa
 async def execute_count(conn: AsyncConnection[Any], query: LiteralString, params: Params) -> int:
     """Run the statement and return how many rows it wrote."""
     return (await conn.execute(query, params)).rowcount
+
+
+def instants_text(instants: Sequence[datetime]) -> str | None:
+    """Write a list as PostgreSQL reads it, None when it is empty: lists of several lengths are no array of arrays."""
+    return f"{{{','.join(at.isoformat() for at in instants)}}}" if instants else None
 
 
 def rows_of(row_type: type[Row]) -> Callable[[AsyncCursor[Any]], RowMaker[Row]]:

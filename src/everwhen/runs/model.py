@@ -204,10 +204,11 @@ class TailedEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedAhead:
-    """A run that its schedule planned and that is not due yet."""
+    """A run that its schedule planned and that is not due yet; `is_ended` when somebody has cancelled it."""
 
     schedule_uid: UUID
     run_id: UUID
+    is_ended: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -181,6 +181,7 @@ async def _insert_verdicts(
         schedule_uids=[cursor.schedule_uid for cursor, _ in verdicts],
         run_ids=[run.run_id for _, run in verdicts],
         nominal_ats=[run.nominal_at for _, run in verdicts],
+        due_ats=[run.due_at for _, run in verdicts],
         utc_offsets=[int(run.utc_offset.total_seconds()) for _, run in verdicts],
         states=[run.state.value for _, run in verdicts],
         reasons=["" if run.reason is None else run.reason.value for _, run in verdicts],

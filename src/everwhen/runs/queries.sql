@@ -73,8 +73,9 @@ where r.planned_at = %(now)s;
 with intended as (
   select i.*, s.revision, s.task, s.input, t.queue, coalesce(s.priority, t.priority) as priority
   from unnest(%(tenant_ids)s::uuid[], %(schedule_uids)s::uuid[], %(run_ids)s::uuid[], %(nominal_ats)s::timestamptz[],
-              %(utc_offsets)s::int[], %(states)s::text[], %(reasons)s::text[], %(details)s::text[])
-         as i (tenant_id, schedule_uid, run_id, nominal_at, utc_offset_seconds, state, reason, detail)
+              %(due_ats)s::timestamptz[], %(utc_offsets)s::int[], %(states)s::text[], %(reasons)s::text[],
+              %(details)s::text[])
+         as i (tenant_id, schedule_uid, run_id, nominal_at, due_at, utc_offset_seconds, state, reason, detail)
   cross join lateral (
     select s.revision, s.task, s.input, s.priority
     from everwhen.schedules s
@@ -90,7 +91,7 @@ with intended as (
     (tenant_id, run_id, schedule_uid, schedule_revision, source, task, queue, priority, nominal_at, utc_offset_seconds,
      due_at, planned_at, input, tz_version)
   select tenant_id, run_id, schedule_uid, revision, 'schedule', task, queue, priority, nominal_at,
-         utc_offset_seconds, nominal_at, %(now)s, input, %(tz_version)s
+         utc_offset_seconds, due_at, %(now)s, input, %(tz_version)s
   from intended
   on conflict do nothing
   returning tenant_id, run_id
@@ -496,7 +497,8 @@ with withdrawn as (
   delete from everwhen.runs r using withdrawn w where r.tenant_id = w.tenant_id and r.run_id = w.run_id
 )
 insert into everwhen.events (tenant_id, run_id, at, kind, reason)
-select tenant_id, run_id, %(now)s, 'unplanned', %(reason)s from withdrawn;
+select tenant_id, run_id, %(now)s, 'unplanned', %(reason)s from withdrawn
+returning run_id;
 
 -- name: withdraw_held
 -- The same for those behind the schedule's gate.
@@ -509,14 +511,26 @@ with withdrawn as (
   delete from everwhen.runs r using withdrawn w where r.tenant_id = w.tenant_id and r.run_id = w.run_id
 )
 insert into everwhen.events (tenant_id, run_id, at, kind, reason)
-select tenant_id, run_id, %(now)s, 'unplanned', %(reason)s from withdrawn;
+select tenant_id, run_id, %(now)s, 'unplanned', %(reason)s from withdrawn
+returning run_id;
 
 -- name: list_planned_ahead
--- What these schedules have decided beyond now, instant by instant.
-select r.schedule_uid, r.run_id
+-- What these schedules have planned that is not due yet, instant by instant. What somebody has cancelled has ended.
+select r.schedule_uid, r.run_id, e.run_id is not null as is_ended
 from everwhen.runs r
+left join lateral (
+  select e.run_id from everwhen.run_ends e where e.tenant_id = r.tenant_id and e.run_id = r.run_id offset 0) e on true
 where r.tenant_id = any(%(tenant_ids)s::uuid[]) and r.schedule_uid = any(%(schedule_uids)s::uuid[])
-  and r.source = 'schedule' and r.run_id >= everwhen.first_run_id(%(now)s) and r.nominal_at > %(now)s;
+  and r.source = 'schedule' and r.run_id >= everwhen.first_run_id(%(now)s) and r.nominal_at > %(now)s
+  and r.due_at > %(now)s;
+
+-- name: list_answered
+-- At which instants of a stretch a schedule has runs already.
+select r.nominal_at
+from everwhen.runs r
+where r.tenant_id = %(tenant_id)s and r.schedule_uid = %(schedule_uid)s and r.source = 'schedule'
+  and r.run_id >= everwhen.first_run_id(%(after)s) and r.nominal_at > %(after)s and r.nominal_at <= %(until)s
+order by r.nominal_at;
 
 -- name: find_nominal
 -- The run of a schedule's instant whose due instant a flex window has moved: the ids of a range of time are one range.

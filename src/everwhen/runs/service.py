@@ -32,6 +32,7 @@ from everwhen.runs.listing.service import LAST_ID, Asked
 from everwhen.runs.model import (
     Attempt,
     LastError,
+    PlannedAhead,
     RunEvent,
     RunFilter,
     RunRequest,
@@ -278,18 +279,28 @@ async def cancel_run(
 
 async def list_planned_ahead(
     conn: Connection, *, tenant_ids: Sequence[UUID], schedule_uids: Sequence[UUID], now: datetime
-) -> dict[UUID, set[UUID]]:
-    """Return the ids of what schedules have decided beyond now, by schedule."""
-    found: dict[UUID, set[UUID]] = {}
+) -> dict[UUID, list[PlannedAhead]]:
+    """Return what schedules have planned that is not due yet, by schedule."""
+    found: dict[UUID, list[PlannedAhead]] = {}
     for row in await store.list_planned_ahead(conn, tenant_ids=tenant_ids, schedule_uids=schedule_uids, now=now):
-        found.setdefault(row.schedule_uid, set()).add(row.run_id)
+        found.setdefault(row.schedule_uid, []).append(row)
     return found
+
+
+async def list_answered(
+    conn: Connection, *, tenant_id: UUID, schedule_uid: UUID, after: datetime, until: datetime
+) -> list[datetime]:
+    """Return at which instants of a stretch a schedule has runs already, in the caller's transaction."""
+    return await store.list_answered(conn, tenant_id=tenant_id, schedule_uid=schedule_uid, after=after, until=until)
 
 
 async def withdraw_planned(
     conn: Connection, *, tenant_id: UUID, schedule_uid: UUID, now: datetime, reason: Reason
-) -> int:
-    """Take back the runs planned for a schedule after `now`, in the caller's transaction; return how many."""
+) -> list[UUID]:
+    """Take back the runs planned for a schedule after `now`, in the caller's transaction; return their ids.
+
+    What has ended stays: nobody takes an end back.
+    """
     mine: dict[str, Any] = {"tenant_id": tenant_id, "schedule_uid": schedule_uid, "now": now, "reason": reason}
     return await store.withdraw_planned(conn, **mine) + await store.withdraw_held(conn, **mine)
 

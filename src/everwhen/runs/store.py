@@ -73,6 +73,7 @@ async def insert_verdicts(
     schedule_uids: Sequence[UUID],
     run_ids: Sequence[UUID],
     nominal_ats: Sequence[datetime],
+    due_ats: Sequence[datetime],
     utc_offsets: Sequence[int],
     states: Sequence[str],
     reasons: Sequence[str],
@@ -86,6 +87,7 @@ async def insert_verdicts(
         "schedule_uids": list(schedule_uids),
         "run_ids": list(run_ids),
         "nominal_ats": list(nominal_ats),
+        "due_ats": list(due_ats),
         "utc_offsets": list(utc_offsets),
         "states": list(states),
         "reasons": list(reasons),
@@ -395,9 +397,17 @@ async def list_events(conn: Conn, *, tenant_id: UUID, run_id: UUID, after: int, 
 async def list_planned_ahead(
     conn: Conn, *, tenant_ids: Sequence[UUID], schedule_uids: Sequence[UUID], now: datetime
 ) -> list[PlannedAhead]:
-    """Return what schedules have decided beyond now."""
+    """Return what schedules have planned that is not due yet."""
     params = {"tenant_ids": list(tenant_ids), "schedule_uids": list(schedule_uids), "now": now}
     return await fetch_all(conn, _SQL["list_planned_ahead"], params, PlannedAhead)
+
+
+async def list_answered(
+    conn: Conn, *, tenant_id: UUID, schedule_uid: UUID, after: datetime, until: datetime
+) -> list[datetime]:
+    """Return at which instants in `(after, until]` a schedule has runs already, ascending."""
+    params = {"tenant_id": tenant_id, "schedule_uid": schedule_uid, "after": after, "until": until}
+    return await fetch_all(conn, _SQL["list_answered"], params, datetime)
 
 
 async def find_nominal(
@@ -413,16 +423,18 @@ async def find_nominal(
     return await fetch_optional(conn, _SQL["find_nominal"], params, UUID)
 
 
-async def withdraw_planned(conn: Conn, *, tenant_id: UUID, schedule_uid: UUID, reason: str, now: datetime) -> int:
-    """Take back what was planned for a schedule after `now`; return how many runs."""
+async def withdraw_planned(
+    conn: Conn, *, tenant_id: UUID, schedule_uid: UUID, reason: str, now: datetime
+) -> list[UUID]:
+    """Take back what was planned for a schedule after `now`; return the runs' ids."""
     params = {"tenant_id": tenant_id, "schedule_uid": schedule_uid, "reason": reason, "now": now}
-    return await execute_count(conn, _SQL["withdraw_planned"], params)
+    return await fetch_all(conn, _SQL["withdraw_planned"], params, UUID)
 
 
-async def withdraw_held(conn: Conn, *, tenant_id: UUID, schedule_uid: UUID, reason: str, now: datetime) -> int:
-    """Take back what was planned for a schedule after `now` and is behind its gate; return how many runs."""
+async def withdraw_held(conn: Conn, *, tenant_id: UUID, schedule_uid: UUID, reason: str, now: datetime) -> list[UUID]:
+    """Take back what was planned for a schedule after `now` and is behind its gate; return the runs' ids."""
     params = {"tenant_id": tenant_id, "schedule_uid": schedule_uid, "reason": reason, "now": now}
-    return await execute_count(conn, _SQL["withdraw_held"], params)
+    return await fetch_all(conn, _SQL["withdraw_held"], params, UUID)
 
 
 async def cancel_waiting(

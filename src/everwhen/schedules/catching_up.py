@@ -9,6 +9,7 @@ from everwhen.core.arrears import Arrears
 from everwhen.core.catchup import Cause, Rule
 from everwhen.errors import Conflict, InvalidInput, NotFound
 from everwhen.postgres.pool import Connection, Database
+from everwhen.runs import service as runs
 from everwhen.schedules import store
 from everwhen.schedules.arrears.changes import beginning, planning_cursor
 from everwhen.schedules.arrears.model import ArrearsRow, NewArrears
@@ -89,7 +90,9 @@ async def _past(
         return _told(stretch(cursor, cause, effective, revision=0, until=now), spec, now), effective
     effective = rule or (catch_up.on_resume if cause is Cause.RESUME else catch_up)
     left = await unfinished(conn, tenant_id=tenant_id, uid=uid, rule=effective, now=now, override=rule is not None)
-    cursor = planning_cursor(tenant_id, uid, spec, decided_until=row.decided_until)
+    since = row.decided_until
+    answered = await runs.list_answered(conn, tenant_id=tenant_id, schedule_uid=uid, after=since, until=now)
+    cursor = planning_cursor(tenant_id, uid, spec, decided_until=since, answered=answered)
     if cause is Cause.RESUME:
         return left + _told(stretch(cursor, cause, effective, revision=0, until=now), spec, now), effective
     found = None if row.state != ScheduleState.ACTIVE else overdue_arrears(cursor, spec, revision=0, now=now)

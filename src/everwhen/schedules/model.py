@@ -142,7 +142,7 @@ class ScheduleRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CursorRow:
-    """A schedule locked for a change, with how far it was decided."""
+    """A schedule locked for a change, with how far it was decided, and what beyond that is answered all the same."""
 
     tenant_id: UUID
     uid: UUID
@@ -161,6 +161,7 @@ class CursorRow:
     decided_until: datetime
     skip_until: datetime | None
     skip_reason: str | None
+    answered: list[datetime] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +173,7 @@ class DueSchedule:
     decided_until: datetime
     skip_until: datetime | None
     skip_reason: str | None
+    answered: list[datetime] | None
     failures: int
     tz_version: str | None
 
@@ -244,6 +246,7 @@ class RezonedRow:
     next_at: datetime | None
     skip_until: datetime | None
     skip_reason: str | None
+    answered: list[datetime] | None
     failures: int
     tz_version: str | None
 

@@ -18,6 +18,7 @@ import structlog
 from everwhen import failpoints
 from everwhen.core import planning
 from everwhen.core.calendar_use import Book
+from everwhen.core.calendars import Calendar
 from everwhen.core.catchup import Cause
 from everwhen.core.errors import TriggerError
 from everwhen.core.planning import Cursor, Plan
@@ -25,6 +26,7 @@ from everwhen.core.reasons import Reason
 from everwhen.core.zones import ZoneSource
 from everwhen.errors import Conflict
 from everwhen.overlap.service import GATEKEEPER_TOPIC
+from everwhen.postgres.fetch import instants_text
 from everwhen.postgres.pool import Connection
 from everwhen.postgres.wakeups import notify
 from everwhen.runs.planning import record_plans
@@ -35,6 +37,7 @@ from everwhen.schedules.binding import books_of
 from everwhen.schedules.model import (
     CursorRow,
     DueSchedule,
+    RezonedRow,
     ScheduleState,
     Spec,
     Stamp,
@@ -100,8 +103,17 @@ async def plan_due(
     return Planned(runs=runs, schedules=len(plans), more=more)
 
 
-async def settle(conn: Connection, schedule: CursorRow, *, now: datetime) -> None:
+async def settle(  # what was in force
+    conn: Connection,
+    schedule: CursorRow | RezonedRow,
+    *,
+    now: datetime,
+    calendar: Calendar | None = None,
+    zones: ZoneSource | None = None,
+) -> None:
     """Decide what is due by now under the revision in force; the caller holds the schedule's lock and moves its cursor.
+
+    `calendar` is one that has changed since, as it was.
 
     What is overdue becomes arrears of that revision. So does all that passed in a pause; it is held until the schedule
     is resumed, which says what becomes of it. One whose stored spec this version cannot read intends nothing that could
@@ -109,8 +121,9 @@ async def settle(conn: Connection, schedule: CursorRow, *, now: datetime) -> Non
     """
     if not _is_readable(schedule.spec):
         return
-    books = await books_of(conn, [(schedule.tenant_id, schedule.spec)])
-    spec = bind_spec(parse_spec(schedule.spec), books.get(schedule.tenant_id, {}))
+    books = await books_of(conn, [(schedule.tenant_id, schedule.spec)], zones=zones)
+    book = {**books.get(schedule.tenant_id, {}), **({} if calendar is None else {calendar.name: calendar})}
+    spec = bind_spec(parse_spec(schedule.spec, zones), book)
     cursor, revision = _cursor(schedule, spec), schedule.revision
     if schedule.state == ScheduleState.PAUSED:
         held = stretch(cursor, Cause.RESUME, None, revision=revision, until=now, is_held=True)
@@ -130,7 +143,7 @@ async def settle(conn: Connection, schedule: CursorRow, *, now: datetime) -> Non
                 "The schedule is still catching up on what it missed; try again in a while.",
                 code="schedule.catching_up",
             )
-        await record_plans(conn, [(cursor, plan)], now=now, tz_version=version_of(None))
+        await record_plans(conn, [(cursor, plan)], now=now, tz_version=version_of(zones))
     await open_arrears(conn, [overdue], now=now)
 
 
@@ -153,11 +166,12 @@ class _Look:
 
 
 class _Made(NamedTuple):
-    """A schedule, its plan, and what of its past becomes arrears."""
+    """A schedule, its plan, when to look at it again, and what of its past becomes arrears."""
 
     schedule: DueSchedule
     cursor: Cursor
     plan: Plan
+    next_at: datetime | None
     overdue: NewArrears | None
     is_gated: bool
 
@@ -195,7 +209,8 @@ async def _plan_or_put_off(
         overdue = overdue_arrears(cursor, spec, revision=stored.revision, now=look.now)
         live = cursor if overdue is None else replace(cursor, decided_until=overdue.until)
         plan = planning.plan(live, now=look.now, until=look.until, policy=spec.catch_up)
-        return _Made(schedule=schedule, cursor=cursor, plan=plan, overdue=overdue, is_gated=spec.overlap.is_gated)
+        next_at = _next_at(plan, look)
+        return _Made(schedule, cursor, plan, next_at, overdue, spec.overlap.is_gated)
     except Exception as error:  # noqa: BLE001  # one bad schedule never stops the loop: it is put off, and says why
         await _put_off(conn, schedule, error, look)
         return None
@@ -210,7 +225,7 @@ async def _write_or_put_off(conn: Connection, plans: Sequence[_Made], look: _Loo
             pairs = [(made.cursor, made.plan) for made in plans]
             runs = await record_plans(conn, pairs, now=look.now, tz_version=version_of(look.zones))
             await open_arrears(conn, [made.overdue for made in plans], now=look.now)
-            await _advance(conn, pairs, version_of(look.zones))
+            await _advance(conn, plans, version_of(look.zones))
             return runs
     except UNWRITABLE as error:
         if len(plans) == 1:
@@ -232,19 +247,33 @@ async def _put_off(conn: Connection, schedule: DueSchedule, error: Exception, lo
     )
 
 
-async def _advance(conn: Connection, plans: Sequence[tuple[Cursor, Plan]], tz_version: str) -> None:
+def _next_at(plan: Plan, look: _Look) -> datetime | None:
+    """Return when to look again: a look comes `ahead` of what is stored, and not before something can be decided."""
+    if plan.look_from is None or plan.next_at is None:
+        return plan.next_at
+    return max(plan.next_at, plan.look_from + (look.horizon - look.now))
+
+
+async def _advance(conn: Connection, plans: Sequence[_Made], tz_version: str) -> None:
     await store.advance_watermarks(
         conn,
-        tenant_ids=[cursor.tenant_id for cursor, _ in plans],
-        uids=[cursor.schedule_uid for cursor, _ in plans],
-        old=[cursor.decided_until for cursor, _ in plans],
-        new=[plan.decided_until for _, plan in plans],
-        next=[plan.next_at for _, plan in plans],
+        tenant_ids=[made.cursor.tenant_id for made in plans],
+        uids=[made.cursor.schedule_uid for made in plans],
+        old=[made.cursor.decided_until for made in plans],
+        new=[made.plan.decided_until for made in plans],
+        next=[made.next_at for made in plans],
         tz_version=tz_version,
     )
+    if beyond := [made for made in plans if made.plan.answered]:
+        await store.note_answered(
+            conn,
+            tenant_ids=[made.cursor.tenant_id for made in beyond],
+            uids=[made.cursor.schedule_uid for made in beyond],
+            answered=[instants_text(made.plan.answered) for made in beyond],
+        )
 
 
-def _cursor(schedule: DueSchedule | CursorRow, spec: Spec) -> Cursor:
+def _cursor(schedule: DueSchedule | CursorRow | RezonedRow, spec: Spec) -> Cursor:
     return Cursor(
         tenant_id=schedule.tenant_id,
         schedule_uid=schedule.uid if isinstance(schedule, CursorRow) else schedule.schedule_uid,
@@ -253,4 +282,5 @@ def _cursor(schedule: DueSchedule | CursorRow, spec: Spec) -> Cursor:
         decided_until=schedule.decided_until,
         skip_until=schedule.skip_until,
         skip_reason=None if schedule.skip_reason is None else Reason(schedule.skip_reason),
+        answered=tuple(schedule.answered or ()),
     )

@@ -81,7 +81,8 @@ limit %(limit)s;
 -- NO KEY: the planner holds the watermark while its spans check their key against the schedule; a full lock on the
 -- schedule would make the two wait for each other.
 select s.tenant_id, s.uid, s.name, s.state, s.state_reason, s.paused_until, s.revision, s.task, s.spec::text as spec,
-       s.input::text as input, s.priority, s.tags, s.owner, s.updated_at, w.decided_until, w.skip_until, w.skip_reason
+       s.input::text as input, s.priority, s.tags, s.owner, s.updated_at, w.decided_until, w.skip_until, w.skip_reason,
+       w.answered
 from everwhen.schedules s
 join everwhen.watermarks w on w.tenant_id = s.tenant_id and w.schedule_uid = s.uid
 where s.tenant_id = %(tenant_id)s and s.name = %(name)s and s.state <> 'deleted'
@@ -101,16 +102,21 @@ set state = %(state)s, state_reason = %(reason)s, paused_until = %(until)s, revi
 where tenant_id = %(tenant_id)s and uid = %(uid)s and revision = %(revision)s;
 
 -- name: move_watermark
--- Only a change of the schedule itself may move it back, to what is already due: runs planned ahead are withdrawn with it.
+-- Only a change of the schedule itself may move it back, to what is already due: runs planned ahead are withdrawn before.
+-- What is left beyond it was decided for good (cancelled, or due before its instant), and keeps its answer.
 update everwhen.watermarks
 set decided_until = %(decided_until)s, next_at = %(next_at)s, skip_until = %(skip_until)s, skip_reason = %(skip_reason)s,
-    tz_version = %(tz_version)s, failures = 0, last_error = null
+    tz_version = %(tz_version)s, failures = 0, last_error = null, answered = (
+      select array_agg(r.nominal_at order by r.nominal_at)
+      from everwhen.runs r
+      where r.tenant_id = %(tenant_id)s and r.schedule_uid = %(uid)s and r.source = 'schedule'
+        and r.run_id >= everwhen.first_run_id(%(decided_until)s) and r.nominal_at > %(decided_until)s)
 where tenant_id = %(tenant_id)s and schedule_uid = %(uid)s;
 
 -- name: lock_due
 -- Schedules whose next instant comes within the planning horizon, over all tenants. SKIP LOCKED lets any number of
 -- schedulers share them; whoever holds the watermark row decides, and nobody else meanwhile.
-select tenant_id, schedule_uid, decided_until, skip_until, skip_reason, failures, tz_version
+select tenant_id, schedule_uid, decided_until, skip_until, skip_reason, answered, failures, tz_version
 from everwhen.watermarks
 where next_at <= %(horizon)s
 order by next_at
@@ -134,10 +140,16 @@ select next_at from everwhen.watermarks where next_at is not null order by next_
 update everwhen.watermarks w
 set decided_until = (%(new)s::timestamptz[])[array_position(%(uids)s::uuid[], w.schedule_uid)],
     next_at = (%(next)s::timestamptz[])[array_position(%(uids)s::uuid[], w.schedule_uid)],
-    tz_version = %(tz_version)s, failures = 0, last_error = null
+    tz_version = %(tz_version)s, failures = 0, last_error = null, answered = null
 where w.tenant_id = any(%(tenant_ids)s::uuid[]) and w.schedule_uid = any(%(uids)s::uuid[])
   and w.decided_until = (%(old)s::timestamptz[])[array_position(%(uids)s::uuid[], w.schedule_uid)]
   and w.decided_until <= (%(new)s::timestamptz[])[array_position(%(uids)s::uuid[], w.schedule_uid)];
+
+-- name: note_answered
+-- What is answered beyond the watermarks that were advanced: for few of them, so that the others pay nothing for it.
+update everwhen.watermarks w
+set answered = ((%(answered)s::text[])[array_position(%(uids)s::uuid[], w.schedule_uid)])::timestamptz[]
+where w.tenant_id = any(%(tenant_ids)s::uuid[]) and w.schedule_uid = any(%(uids)s::uuid[]);
 
 -- name: put_off
 -- A schedule that cannot be planned is put off, with the error, so that it neither stops the loop nor is forgotten.
@@ -165,7 +177,7 @@ order by tz_version nulls first;
 -- In the order of the key, like every batch that waits for locks; both rows at once, as a change of the schedule takes
 -- them, or the two could wait for each other.
 select w.tenant_id, w.schedule_uid, s.state, s.revision, s.spec::text as spec, w.decided_until, w.next_at, w.skip_until,
-       w.skip_reason, w.failures, w.tz_version
+       w.skip_reason, w.answered, w.failures, w.tz_version
 from everwhen.schedules s
 join everwhen.watermarks w on w.tenant_id = s.tenant_id and w.schedule_uid = s.uid
 where w.tenant_id = any(%(tenant_ids)s::uuid[]) and w.schedule_uid = any(%(uids)s::uuid[])
@@ -255,7 +267,8 @@ where tenant_id = %(tenant_id)s and uid = %(uid)s and paused_until <= %(now)s;
 -- name: lock_cursor_of
 -- A schedule by its uid, as lock_cursor locks it by its name.
 select s.tenant_id, s.uid, s.name, s.state, s.state_reason, s.paused_until, s.revision, s.task, s.spec::text as spec,
-       s.input::text as input, s.priority, s.tags, s.owner, s.updated_at, w.decided_until, w.skip_until, w.skip_reason
+       s.input::text as input, s.priority, s.tags, s.owner, s.updated_at, w.decided_until, w.skip_until, w.skip_reason,
+       w.answered
 from everwhen.schedules s
 join everwhen.watermarks w on w.tenant_id = s.tenant_id and w.schedule_uid = s.uid
 where s.tenant_id = %(tenant_id)s and s.uid = %(uid)s and s.state <> 'deleted'

@@ -20,8 +20,8 @@ Crash points: before the commit nothing has happened; after it the stamp is ours
 Run ids make a second plan of the same instant a no-op, so a run that only seemed to move is not doubled.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
@@ -33,9 +33,11 @@ from everwhen.core.calendar_use import Book
 from everwhen.core.planning import CatchUp, CatchUpPolicy, Cursor
 from everwhen.core.reasons import Reason
 from everwhen.core.trigger_json import instant_text
+from everwhen.core.triggers import next_look, occurrences
 from everwhen.core.zones import ZoneSource, tz_version
 from everwhen.postgres.pool import Connection, Database
 from everwhen.runs import service as runs
+from everwhen.runs.model import PlannedAhead
 from everwhen.schedules import store
 from everwhen.schedules.binding import books_of
 from everwhen.schedules.model import RevisionAction, RezonedRow, ScheduleState, Spec, Stamp, bind_spec, parse_spec
@@ -48,6 +50,7 @@ CHANGED_BY: Final = "everwhen"
 
 _FIRST: Final = (UUID(int=0), UUID(int=0))
 _REPLAY: Final = CatchUp(policy=CatchUpPolicy.REPLAY)
+_TICK: Final = timedelta(microseconds=1)
 
 log = structlog.get_logger("everwhen.schedules")
 
@@ -120,7 +123,7 @@ def _is_stale(stamp: Stamp, version: str, *, first_round: bool) -> bool:
 async def _settled(
     conn: Connection,
     row: RezonedRow,
-    planned: dict[UUID, set[UUID]],
+    planned: Mapping[UUID, Sequence[PlannedAhead]],
     *,
     book: Book,
     now: datetime,
@@ -131,21 +134,32 @@ async def _settled(
         return False
     try:
         spec = bind_spec(parse_spec(row.spec, zones), book)
-        ahead, following = _ahead(row, spec, now=now)
+        is_same = _is_same(row, spec, planned.get(row.schedule_uid, ()), now=now)
     except Exception as error:  # noqa: BLE001  # one bad schedule never stops the loop: it says why, and is passed over
         await _tell(conn, row, now=now, error=error)
         return False
-    if ahead == planned.get(row.schedule_uid, set()) and (row.failures or following == row.next_at):
+    if is_same:
         return False
     await _replan(conn, row, spec, now=now, version=version_of(zones))
     return True
 
 
-def _ahead(row: RezonedRow, spec: Spec, *, now: datetime) -> tuple[set[UUID], datetime | None]:
-    """Return what our release has between now and the watermark, and when the planner would look after that."""
-    cursor = _cursor(row, spec, decided_until=min(row.decided_until, now))
+def _is_same(row: RezonedRow, spec: Spec, planned: Sequence[PlannedAhead], *, now: datetime) -> bool:
+    """Tell whether our release has what is planned between now and the watermark, and looks again when that is due."""
+    cursor = replace(_cursor(row, spec, decided_until=min(row.decided_until, now)), answered=())
     plan = planning.plan(cursor, now=now, until=row.decided_until, policy=_REPLAY, limit=planning.MOST_INSTANTS)
-    return {each.run_id for each in (*plan.runs, *plan.verdicts)}, plan.next_at
+    ended = {each.run_id for each in planned if each.is_ended}
+    ahead = {each.run_id for each in plan.runs if min(each.nominal_at, each.due_at) > now} - ended
+    if ahead != {each.run_id for each in planned} - ended:
+        return False
+    following = next_look(spec.timing, row.decided_until, row.answered or ())
+    return row.failures > 0 or following == row.next_at or _waits(row, spec)
+
+
+def _waits(row: RezonedRow, spec: Spec) -> bool:
+    """Tell whether the watermark stands before an instant that is to be skipped: the planner looks when it has come."""
+    found = occurrences(spec.timing, after=row.decided_until, until=row.decided_until + _TICK, limit=1)
+    return any(occurrence.skipped for occurrence in found)
 
 
 def _cursor(row: RezonedRow, spec: Spec, *, decided_until: datetime) -> Cursor:
@@ -157,6 +171,7 @@ def _cursor(row: RezonedRow, spec: Spec, *, decided_until: datetime) -> Cursor:
         decided_until=decided_until,
         skip_until=row.skip_until,
         skip_reason=None if row.skip_reason is None else Reason(row.skip_reason),
+        answered=tuple(row.answered or ()),
     )
 
 
@@ -165,8 +180,7 @@ async def _replan(conn: Connection, row: RezonedRow, spec: Spec, *, now: datetim
         conn, tenant_id=row.tenant_id, schedule_uid=row.schedule_uid, now=now, reason=Reason.SCHEDULE_REZONED
     )
     decided_until = min(row.decided_until, now)
-    cursor = _cursor(row, spec, decided_until=decided_until)
-    next_at = planning.plan(cursor, now=now, until=decided_until, policy=_REPLAY).next_at
+    next_at = next_look(spec.timing, decided_until)
     await store.set_state(
         conn,
         tenant_id=row.tenant_id,
@@ -192,7 +206,7 @@ async def _replan(conn: Connection, row: RezonedRow, spec: Spec, *, now: datetim
         uid=row.schedule_uid,
         action=RevisionAction.REZONED,
         changed_by=CHANGED_BY,
-        reason=_sentence(row, next_at, withdrawn=withdrawn, version=version),
+        reason=_sentence(row, next_at, withdrawn=len(withdrawn), version=version),
         tz_version=version,
         now=now,
     )

@@ -3,6 +3,8 @@
     watermark ──────────────> now ──────────> now + ahead ──────────> now + 2 x ahead
       decided   catch-up            planned ahead
 
+Runs are planned ahead; what is to be skipped is decided when its instant has come (see `core/planning.py`).
+
 What is overdue is arrears, and the second half of a tick works some of them off (see `arrears/worker.py`), after the
 live planning and apart from it.
 

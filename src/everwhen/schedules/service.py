@@ -5,7 +5,8 @@ A change happens in one transaction that holds the schedule's watermark, so the 
 1. `planner.settle` decides every instant up to now under the revision that was in force; what is overdue becomes
    arrears of that revision.
 2. Runs planned ahead of now are withdrawn: no worker can have seen them, and the new revision decides their instants
-   anew.
+   anew. What is to be skipped was not decided ahead. A run that somebody has cancelled, or that was due before its
+   instant, keeps that answer, and the watermark knows it (`answered`).
 3. The new revision, its history row and the watermark (decided until now) are written.
 
 A crash before the commit leaves all of it undone; a repeated request then starts from the same place.
@@ -216,8 +217,7 @@ async def change_schedule(
     if after and after.keys() <= _LABELS:
         return await _relabel(conn, cursor, in_force, after, change=change)
     await planner.settle(conn, cursor, now=conn.now)
-    ahead = await runs.list_planned_ahead(conn, tenant_ids=[tenant_id], schedule_uids=[cursor.uid], now=conn.now)
-    await _withdraw(conn, cursor, Reason.SCHEDULE_CHANGED)
+    withdrawn = await _withdraw(conn, cursor, Reason.SCHEDULE_CHANGED)
     if "spec" in after:
         after["spec"] = seed_spec(after["spec"], cursor.uid)
     spec = after.get("spec", in_force)
@@ -240,7 +240,7 @@ async def change_schedule(
     return Changed(
         before=in_force,
         after=spec,
-        withdrawn=sorted(instant_of(run_id) for run_id in ahead.get(cursor.uid, ())),
+        withdrawn=sorted(map(instant_of, withdrawn)),
         paused=_is_paused(cursor),
         revision=cursor.revision + 1,
         past=past,
@@ -410,8 +410,9 @@ async def _replace(conn: Connection, cursor: CursorRow, after: Mapping[str, Any]
         raise _unknown_task(task) from error
 
 
-async def _withdraw(conn: Connection, cursor: CursorRow, reason: Reason) -> None:
-    await runs.withdraw_planned(conn, tenant_id=cursor.tenant_id, schedule_uid=cursor.uid, now=conn.now, reason=reason)
+async def _withdraw(conn: Connection, cursor: CursorRow, reason: Reason) -> list[UUID]:
+    tenant_id, uid = cursor.tenant_id, cursor.uid
+    return await runs.withdraw_planned(conn, tenant_id=tenant_id, schedule_uid=uid, now=conn.now, reason=reason)
 
 
 async def _decide_from_now(conn: Connection, cursor: CursorRow, spec: Spec | None) -> None:

@@ -279,6 +279,14 @@ async def advance_watermarks(
     return await execute_count(conn, _SQL["advance_watermarks"], params)
 
 
+async def note_answered(
+    conn: Conn, *, tenant_ids: Sequence[UUID], uids: Sequence[UUID], answered: Sequence[str | None]
+) -> int:
+    """Note which instants beyond the watermark are answered (a list each), for these schedules."""
+    params = {"tenant_ids": list(tenant_ids), "uids": list(uids), "answered": list(answered)}
+    return await execute_count(conn, _SQL["note_answered"], params)
+
+
 async def put_off(conn: Conn, *, tenant_id: UUID, uid: UUID, next_at: datetime, error: str) -> int:
     """Put off a schedule that could not be planned, with the error."""
     params = {"tenant_id": tenant_id, "uid": uid, "next_at": next_at, "error": error}

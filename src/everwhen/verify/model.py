@@ -60,7 +60,8 @@ class Answers:
 
     `since` is when it began, or when a calendar of it last changed; `is_settled` is false while such a change is being
     followed. The lists of runs, of spans and of revisions are columns, and so are those of stretches apart: what is
-    still being caught up on, and what a revision intends from before it was made.
+    still being caught up on, and what a revision intends from before it was made. `run_finals` is from when on a run's
+    instant had its answer for good: when it was due, or cancelled before.
     """
 
     since: datetime
@@ -68,7 +69,7 @@ class Answers:
     tz_version: str | None
     is_settled: bool
     run_nominals: list[datetime]
-    run_dues: list[datetime]
+    run_finals: list[datetime]
     run_releases: list[str | None]
     span_firsts: list[datetime]
     span_lasts: list[datetime]

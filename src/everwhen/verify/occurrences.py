@@ -113,12 +113,13 @@ def _compare_stretch(answers: Answers, stretch: _Stretch, intended: Sequence[dat
     found.missing += sorted(
         at for at in wanted - planned if not _is_spanned(answers, at) and not _is_apart(answers, at)
     )
-    # What a calendar has rolled back to before its instant may have been due under the revision before.
-    pairs = zip(answers.run_nominals, answers.run_dues, strict=True)
+    # What a calendar has rolled back to before its instant may have been due under the revision before, which may have
+    # planned what somebody cancelled ahead.
+    pairs = zip(answers.run_nominals, answers.run_finals, strict=True)
     found.unintended += (
         at
-        for at, due in pairs
-        if stretch.after < at <= stretch.until and at <= due and at not in wanted and not _is_apart(answers, at)
+        for at, final in pairs
+        if stretch.after < at <= stretch.until and at <= final and at not in wanted and not _is_apart(answers, at)
     )
     for first, last, count in zip(answers.span_firsts, answers.span_lasts, answers.span_counts, strict=True):
         if stretch.after < first and last <= stretch.until and not _is_apart(answers, last):

@@ -88,7 +88,7 @@ PROMISES: Final = (
     Promise(
         "runs_behind_the_watermark",
         ("I5",),
-        "No run lies beyond the instant until which its schedule is decided.",
+        "No run lies beyond the instant until which its schedule is decided, but what is known to be answered there.",
         _plain(store.runs_behind_the_watermark),
     ),
     Promise("runs_of_a_pause", ("I6",), "No instant of a pause was planned to run.", _plain(store.runs_of_a_pause)),

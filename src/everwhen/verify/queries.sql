@@ -294,7 +294,8 @@ where l.run_id is not null or c.event_id > r.event_id
 limit %(limit)s;
 
 -- name: runs_of_a_pause
--- A paused schedule intends nothing: no instant of a pause was planned to run, but by a policy after the pause ended.
+-- A paused schedule intends nothing: no instant of a pause was planned to run, but by a policy after the pause ended. What
+-- somebody cancelled before it was due keeps that end.
 select r.tenant_id, r.run_id::text as subject,
        format('planned to run at %%s by revision %%s, in the pause of revision %%s', r.nominal_at, r.schedule_revision, p.revision) as detail
 from (
@@ -311,6 +312,7 @@ left join everwhen.run_ends e on e.tenant_id = r.tenant_id and e.run_id = r.run_
 where r.nominal_at > p.changed_at and r.due_at > p.changed_at and (p.next_at is null or r.nominal_at <= p.next_at)
   and (p.next_revision is null or (r.schedule_revision < p.next_revision and r.planned_at < p.next_at))
   and coalesce(e.state, '') not in ('skipped', 'missed', 'coalesced')
+  and not (coalesce(e.state, '') = 'cancelled' and e.finished_at < r.due_at)
 limit %(limit)s;
 
 -- name: instants_answered_twice
@@ -402,17 +404,18 @@ where r.run_id is null
 limit %(limit)s;
 
 -- name: runs_behind_the_watermark
--- The watermark covers every run that its schedule planned: nothing is planned twice after it, nothing lies beyond it.
+-- The watermark covers every run that its schedule planned: nothing is planned twice after it, and beyond it lies only what
+-- it knows to be answered.
 select r.tenant_id, r.run_id::text as subject,
        format('planned for %%s, but the schedule is decided only until %%s', r.nominal_at, w.decided_until) as detail
 from everwhen.runs r
 join everwhen.watermarks w on w.tenant_id = r.tenant_id and w.schedule_uid = r.schedule_uid
-where r.source = 'schedule' and least(r.nominal_at, r.due_at) > w.decided_until
+where r.source = 'schedule' and r.nominal_at > w.decided_until and r.nominal_at <> all(coalesce(w.answered, '{}'))
 limit %(limit)s;
 
 -- name: catch_up_that_does_not_add_up
 -- What was missed is what has become of it: the runs and verdicts of a stretch, and the spans, written or still open, are
--- as many as its arrears have counted.
+-- as many as its arrears have counted. What was answered before is not of them.
 select a.tenant_id, a.schedule_uid::text as subject,
        format('%%s counted in (%%s, %%s], %%s recorded', a.runs + a.coalesced + a.skipped + a.missed, a.since, a.until,
               r.n + s.n + coalesce((a.open_span ->> 'instants')::bigint, 0)) as detail
@@ -420,7 +423,7 @@ from everwhen.arrears a
 cross join lateral (
   select count(*) as n from everwhen.runs r
   where r.tenant_id = a.tenant_id and r.schedule_uid = a.schedule_uid and r.source = 'schedule'
-    and r.nominal_at > a.since and r.nominal_at <= a.until) r
+    and r.nominal_at > a.since and r.nominal_at <= a.until and r.nominal_at <> all(coalesce(a.answered, '{}'))) r
 cross join lateral (
   select coalesce(sum(s.instants), 0) as n from everwhen.spans s
   where s.tenant_id = a.tenant_id and s.schedule_uid = a.schedule_uid and s.first_at > a.since and s.first_at <= a.until) s
@@ -583,10 +586,10 @@ limit %(sample)s;
 
 -- name: read_answers
 -- What became of a schedule's instants after `since`, in one snapshot. The id of a run is made of an instant at or after
--- the nominal one, so that one range of ids holds them.
+-- the nominal one, so that one range of ids holds them. From when it was due, or cancelled before, its answer was final.
 select greatest(s.created_at, calendar.changed_at + interval '3 hours') as since, w.decided_until, w.tz_version,
        calendar.is_settled,
-       coalesce(r.nominals, '{}') as run_nominals, coalesce(r.dues, '{}') as run_dues, coalesce(r.releases, '{}') as run_releases,
+       coalesce(r.nominals, '{}') as run_nominals, coalesce(r.finals, '{}') as run_finals, coalesce(r.releases, '{}') as run_releases,
        coalesce(p.firsts, '{}') as span_firsts, coalesce(p.lasts, '{}') as span_lasts, coalesce(p.counts, '{}') as span_counts,
        coalesce(v.ats, '{}') as revision_ats, coalesce(v.specs, '{}') as revision_specs,
        coalesce(a.afters, '{}') as apart_afters, coalesce(a.untils, '{}') as apart_untils
@@ -601,9 +604,14 @@ cross join lateral (
   join everwhen.calendar_versions c on c.tenant_id = u.tenant_id and c.calendar = u.calendar
   where u.tenant_id = s.tenant_id and u.schedule_uid = s.uid) calendar
 cross join lateral (
-  select array_agg(r.nominal_at order by r.nominal_at) as nominals, array_agg(r.due_at order by r.nominal_at) as dues,
+  select array_agg(r.nominal_at order by r.nominal_at) as nominals,
+         array_agg(least(r.due_at, e.finished_at) order by r.nominal_at) as finals,
          array_agg(r.tz_version order by r.nominal_at) as releases
   from everwhen.runs r
+  left join lateral (
+    select e.finished_at from everwhen.run_ends e
+    where e.tenant_id = r.tenant_id and e.run_id = r.run_id and e.state = 'cancelled'
+    offset 0) e on true
   where r.tenant_id = s.tenant_id and r.schedule_uid = s.uid and r.source = 'schedule'
     and r.run_id >= everwhen.first_run_id(%(after)s) and r.nominal_at > %(after)s) r
 cross join lateral (

@@ -11,6 +11,7 @@ So no instant belongs to two of them.
 """
 
 import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
@@ -23,6 +24,7 @@ from everwhen.core.triggers import start_of
 from everwhen.core.zones import add
 from everwhen.errors import InvalidInput
 from everwhen.postgres.pool import Connection
+from everwhen.runs import service as runs
 from everwhen.schedules.arrears import store
 from everwhen.schedules.arrears.preview import Preview, preview_of, unfinished
 from everwhen.schedules.arrears.service import as_arrears, open_arrears, rule_text, stretch
@@ -64,14 +66,17 @@ async def begin_in_the_past(  # what a schedule's beginning is made of
 async def edit_past(conn: Connection, cursor: CursorRow, before: Spec, after: Spec) -> Preview | None:
     """Open arrears for what the new trigger intends since the old one's last instant; None: it begins at the present.
 
-    The old one intended nothing there, so nothing is answered twice.
+    The old one intended nothing there; what has an answer all the same, by one before it, is passed over.
     """
     rule, now = after.catch_up.on_edit, conn.now
     if rule is None or before.timing == after.timing:
         return None
     in_force = cursor.updated_at.astimezone(UTC)
     since = last_event(before.timing, after=in_force, until=now.astimezone(UTC)) or in_force
-    begin = planning_cursor(cursor.tenant_id, cursor.uid, after, decided_until=since)
+    answered = await runs.list_answered(
+        conn, tenant_id=cursor.tenant_id, schedule_uid=cursor.uid, after=since, until=now
+    )
+    begin = planning_cursor(cursor.tenant_id, cursor.uid, after, decided_until=since, answered=answered)
     past = stretch(begin, Cause.EDIT, rule, revision=cursor.revision + 1, until=now)
     await open_arrears(conn, [past], now=now)
     found = [] if past is None else [as_arrears(past, after, now=now)]
@@ -88,7 +93,8 @@ async def resume_past(conn: Connection, cursor: CursorRow, spec: Spec, *, rule: 
     tenant_id, uid, now = cursor.tenant_id, cursor.uid, conn.now
     found = await unfinished(conn, tenant_id=tenant_id, uid=uid, rule=rule, now=now)
     await store.release_arrears(conn, tenant_id=tenant_id, schedule_uid=uid, rule=rule_text(rule), now=now)
-    begin = planning_cursor(tenant_id, uid, spec, decided_until=cursor.decided_until)
+    answered = cursor.answered or ()
+    begin = planning_cursor(tenant_id, uid, spec, decided_until=cursor.decided_until, answered=answered)
     gap = stretch(begin, Cause.RESUME, rule, revision=cursor.revision + 1, until=now)
     await open_arrears(conn, [gap], now=now)
     if gap is not None:
@@ -107,8 +113,15 @@ async def drop_past(conn: Connection, cursor: CursorRow) -> None:
     )
 
 
-def planning_cursor(tenant_id: UUID, uid: UUID, spec: Spec, *, decided_until: datetime) -> Cursor:
+def planning_cursor(
+    tenant_id: UUID, uid: UUID, spec: Spec, *, decided_until: datetime, answered: Sequence[datetime] = ()
+) -> Cursor:
     """Return what a look at a schedule starts from."""
     return Cursor(
-        tenant_id=tenant_id, schedule_uid=uid, timing=spec.timing, flex=spec.flex, decided_until=decided_until
+        tenant_id=tenant_id,
+        schedule_uid=uid,
+        timing=spec.timing,
+        flex=spec.flex,
+        decided_until=decided_until,
+        answered=tuple(answered),
     )

@@ -39,6 +39,7 @@ class ArrearsRow:
     last_run: datetime | None
     open_span: str | None
     paced_until: datetime | None
+    answered: list[datetime] | None
     runs: int
     coalesced: int
     skipped: int
@@ -72,6 +73,7 @@ class NewArrears:
     until: datetime
     late_before: datetime
     is_held: bool = False
+    answered: tuple[datetime, ...] = ()
 
 
 def arrears_from_row(row: ArrearsRow, spec: Spec) -> Arrears:
@@ -96,6 +98,7 @@ def arrears_from_row(row: ArrearsRow, spec: Spec) -> Arrears:
         last_run=row.last_run and row.last_run.astimezone(UTC),
         open_span=None if row.open_span is None else _span(json.loads(row.open_span)),
         paced_until=row.paced_until and row.paced_until.astimezone(UTC),
+        answered=tuple(at.astimezone(UTC) for at in row.answered or ()),
         counts=Counts(row.runs, row.coalesced, row.skipped, row.missed),
     )
 

@@ -2,13 +2,13 @@
 -- In the transaction that moves the watermarks past them: a crash leaves both undone.
 insert into everwhen.arrears
   (tenant_id, schedule_uid, cause, revision, rule, skip_reason, since, until, as_of, late_before, rest_after, rest_until,
-   look_at)
+   look_at, answered)
 select tenant_id, schedule_uid, cause, revision, rule::jsonb, skip_reason, since, until, %(now)s, late_before, since, until,
-       case when not is_held then %(now)s::timestamptz end
+       case when not is_held then %(now)s::timestamptz end, answered::timestamptz[]
 from unnest(%(tenant_ids)s::uuid[], %(schedule_uids)s::uuid[], %(causes)s::text[], %(revisions)s::int[], %(rules)s::text[],
             %(skip_reasons)s::text[], %(sinces)s::timestamptz[], %(untils)s::timestamptz[],
-            %(late_befores)s::timestamptz[], %(helds)s::boolean[])
-       as a (tenant_id, schedule_uid, cause, revision, rule, skip_reason, since, until, late_before, is_held);
+            %(late_befores)s::timestamptz[], %(helds)s::boolean[], %(answered)s::text[])
+       as a (tenant_id, schedule_uid, cause, revision, rule, skip_reason, since, until, late_before, is_held, answered);
 
 -- name: lock_arrears
 -- Arrears to be worked on, over all tenants, those first that have waited longest. SKIP LOCKED lets any number of
@@ -19,7 +19,7 @@ select a.tenant_id, a.schedule_uid, a.arrears_id, a.cause, a.revision, a.rule::t
        a.open_span::text as open_span,
        (select max(o.paced_until) from everwhen.arrears o
         where o.tenant_id = a.tenant_id and o.schedule_uid = a.schedule_uid) as paced_until,
-       a.runs, a.coalesced, a.skipped, a.missed, a.failures, a.last_error, a.look_at, a.finished_at
+       a.answered, a.runs, a.coalesced, a.skipped, a.missed, a.failures, a.last_error, a.look_at, a.finished_at
 from everwhen.arrears a
 where a.look_at <= %(now)s
   and not exists (
@@ -88,8 +88,8 @@ where tenant_id = %(tenant_id)s and schedule_uid = %(schedule_uid)s and finished
 -- name: list_arrears
 -- The arrears of a schedule, the newest first.
 select tenant_id, schedule_uid, arrears_id, cause, revision, rule::text as rule, skip_reason, since, until, as_of,
-       late_before, rest_after, rest_until, begun, first_run, last_run, open_span::text as open_span, paced_until, runs,
-       coalesced, skipped, missed, failures, last_error, look_at, finished_at
+       late_before, rest_after, rest_until, begun, first_run, last_run, open_span::text as open_span, paced_until,
+       answered, runs, coalesced, skipped, missed, failures, last_error, look_at, finished_at
 from everwhen.arrears
 where tenant_id = %(tenant_id)s and schedule_uid = %(schedule_uid)s and arrears_id < %(before)s
 order by arrears_id desc
@@ -98,8 +98,8 @@ limit %(limit)s;
 -- name: list_unfinished
 -- What is left of a schedule's past, the oldest first.
 select tenant_id, schedule_uid, arrears_id, cause, revision, rule::text as rule, skip_reason, since, until, as_of,
-       late_before, rest_after, rest_until, begun, first_run, last_run, open_span::text as open_span, paced_until, runs,
-       coalesced, skipped, missed, failures, last_error, look_at, finished_at
+       late_before, rest_after, rest_until, begun, first_run, last_run, open_span::text as open_span, paced_until,
+       answered, runs, coalesced, skipped, missed, failures, last_error, look_at, finished_at
 from everwhen.arrears
 where tenant_id = %(tenant_id)s and schedule_uid = %(schedule_uid)s and finished_at is null
 order by arrears_id

@@ -10,6 +10,7 @@ from everwhen.core.arrears import Arrears, overdue, skip_reason_of
 from everwhen.core.catchup import CatchUpPolicy, Cause, Rule, parse_rule, rule_to_json
 from everwhen.core.planning import Cursor
 from everwhen.core.tally import last_event
+from everwhen.postgres.fetch import instants_text
 from everwhen.postgres.pool import Connection
 from everwhen.schedules.arrears import store
 from everwhen.schedules.arrears.model import ArrearsRow, NewArrears
@@ -34,6 +35,7 @@ def overdue_arrears(cursor: Cursor, spec: Spec, *, revision: int, now: datetime)
         since=cursor.decided_until,
         until=until,
         late_before=now - spec.catch_up.grace,
+        answered=_within(cursor, until),
     )
 
 
@@ -55,7 +57,12 @@ def stretch(  # what a stretch is made of
         until=last,
         late_before=until,
         is_held=is_held,
+        answered=_within(cursor, last),
     )
+
+
+def _within(cursor: Cursor, until: datetime) -> tuple[datetime, ...]:
+    return tuple(at for at in cursor.answered if cursor.decided_until < at <= until)
 
 
 def unfinished_grace(cursor: Cursor, *, revision: int, until: datetime) -> NewArrears | None:
@@ -86,6 +93,7 @@ async def open_arrears(conn: Connection, arrears: Sequence[NewArrears | None], *
         untils=[each.until for each in found],
         late_befores=[each.late_before for each in found],
         helds=[each.is_held for each in found],
+        answered=[instants_text(each.answered) for each in found],
         now=now,
     )
 
@@ -119,4 +127,5 @@ def as_arrears(new: NewArrears, spec: Spec, *, now: datetime) -> Arrears:
         as_of=now.astimezone(UTC),
         late_before=new.late_before.astimezone(UTC),
         skip_reason=new.skip_reason,
+        answered=tuple(at.astimezone(UTC) for at in new.answered),
     )

@@ -29,9 +29,10 @@ async def insert_arrears(
     untils: Sequence[datetime],
     late_befores: Sequence[datetime],
     helds: Sequence[bool],
+    answered: Sequence[str | None],
     now: datetime,
 ) -> int:
-    """Open arrears, or hold them from the start. `rules` are JSON text."""
+    """Open arrears, or hold them from the start. `rules` are JSON text, `answered` lists."""
     params = {
         "tenant_ids": list(tenant_ids),
         "schedule_uids": list(schedule_uids),
@@ -43,6 +44,7 @@ async def insert_arrears(
         "untils": list(untils),
         "late_befores": list(late_befores),
         "helds": list(helds),
+        "answered": list(answered),
         "now": now,
     }
     return await execute_count(conn, _SQL["insert_arrears"], params)
