@@ -60,6 +60,17 @@ async def load_books(conn: Connection, wanted: Iterable[tuple[UUID, str]]) -> di
     return await _books(conn, keys)
 
 
+async def load_calendar(conn: Connection, *, tenant_id: UUID, name: str, version: int) -> Calendar:
+    """Return a calendar as it was while this version was the latest."""
+    key = CalendarKey(tenant_id=tenant_id, name=name, version=version)
+    found = _memory.get(key)
+    if found is None:
+        rows = await store.read_as_of_version(conn, tenant_id=tenant_id, name=name, version=version)
+        found = Calendar(name, [version_of(row) for row in rows])
+        _memory.put(key, found)
+    return found
+
+
 async def share_book(conn: Connection, *, tenant_id: UUID, names: Sequence[str]) -> Book:
     """Return a tenant's calendars, which stay as they are until the caller's transaction ends."""
     if not names:

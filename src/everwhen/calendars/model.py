@@ -82,8 +82,13 @@ class InForceRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalendarChange:
-    """A changed calendar, and up to which user its schedules have been planned anew."""
+    """A changed calendar, and up to which user its schedules have been planned anew.
+
+    `version` was the latest before it `changed_at`; None in what an older server has written.
+    """
 
     tenant_id: UUID
     calendar: str
     after_uid: UUID
+    version: int | None
+    changed_at: datetime | None

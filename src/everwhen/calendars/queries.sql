@@ -140,6 +140,17 @@ cross join lateral (
   where v.tenant_id = w.tenant_id and v.calendar = w.name and v.is_in_force
   offset 0) v;
 
+-- name: read_as_of_version
+-- The versions of a calendar that decided about some day while this one was the latest.
+select v.tenant_id, v.calendar, v.version, v.effective_from, v.definition::text as definition, v.changed_at
+from everwhen.calendars c
+join everwhen.calendar_versions v
+  on v.tenant_id = c.tenant_id and v.calendar = c.name and v.changed_at >= c.created_at and v.version <= %(version)s
+where c.tenant_id = %(tenant_id)s and c.name = %(name)s and not exists (
+  select from everwhen.calendar_versions l
+  where l.tenant_id = v.tenant_id and l.calendar = v.calendar and l.version > v.version and l.version <= %(version)s
+    and (l.effective_from is null or l.effective_from <= v.effective_from));
+
 -- name: insert_users
 insert into everwhen.calendar_users (tenant_id, calendar, schedule_uid)
 select %(tenant_id)s, calendar, %(schedule_uid)s
@@ -153,13 +164,16 @@ where tenant_id = %(tenant_id)s and schedule_uid = %(schedule_uid)s and calendar
 
 -- name: mark_changed
 -- Before the calendar itself is locked, so that whoever works changes off and waits for a schedule never stands in the
--- way of whoever changes that schedule and waits for the calendar.
-insert into everwhen.calendar_changes (tenant_id, calendar, after_uid)
-values (%(tenant_id)s, %(calendar)s, '00000000-0000-0000-0000-000000000000')
+-- way of whoever changes that schedule and waits for the calendar. Of several changes that nobody has followed yet the
+-- first one says what was in force before.
+insert into everwhen.calendar_changes (tenant_id, calendar, after_uid, version, changed_at)
+select tenant_id, name, '00000000-0000-0000-0000-000000000000', version, %(now)s
+from everwhen.calendars
+where tenant_id = %(tenant_id)s and name = %(calendar)s and deleted_at is null
 on conflict (tenant_id, calendar) do update set after_uid = excluded.after_uid;
 
 -- name: take_change
-select tenant_id, calendar, after_uid
+select tenant_id, calendar, after_uid, version, changed_at
 from everwhen.calendar_changes
 order by tenant_id, calendar
 limit 1

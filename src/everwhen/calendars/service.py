@@ -12,7 +12,7 @@ from uuid import UUID
 
 from everwhen.calendars import store
 from everwhen.calendars.books import load_books
-from everwhen.calendars.model import CalendarDraft, CalendarItem, CalendarRow, VersionItem
+from everwhen.calendars.model import CalendarChange, CalendarDraft, CalendarItem, CalendarRow, VersionItem
 from everwhen.core.calendar_json import definition_to_json
 from everwhen.core.calendars import Calendar, DayState
 from everwhen.errors import Conflict, NotFound
@@ -56,7 +56,7 @@ async def replace_calendar(
         present = await _read(conn, tenant_id, name)
         if expected.admits(present.version) and says_the_same(present, draft):
             return present
-        await store.mark_changed(conn, tenant_id=tenant_id, calendar=name)
+        await store.mark_changed(conn, tenant_id=tenant_id, calendar=name, now=conn.now)
         key: dict[str, Any] = {"tenant_id": tenant_id, "name": name, "among": expected.among}
         owned: dict[str, Any] = {"owner": draft.owner, "has_owner": draft.has_owner}
         version = await store.next_version(conn, **key, **owned, now=conn.now)
@@ -151,8 +151,8 @@ async def set_calendars(conn: Connection, *, tenant_id: UUID, schedule_uid: UUID
         await store.insert_users(conn, tenant_id=tenant_id, calendars=names, schedule_uid=schedule_uid)
 
 
-async def take_changed_users(conn: Connection, *, limit: int) -> tuple[UUID, list[UUID]] | None:
-    """Take a page of schedules whose calendar has changed, of one tenant; None when there is no change to follow.
+async def take_changed_users(conn: Connection, *, limit: int) -> tuple[CalendarChange, list[UUID]] | None:
+    """Take a page of schedules whose calendar has changed; None when there is no change to follow.
 
     The caller plans them anew in the same transaction, which also notes how far the change has been followed.
     """
@@ -165,7 +165,7 @@ async def take_changed_users(conn: Connection, *, limit: int) -> tuple[UUID, lis
         await store.end_change(conn, tenant_id=tenant_id, calendar=calendar)
     else:
         await store.move_change(conn, tenant_id=tenant_id, calendar=calendar, after_uid=page[-1])
-    return tenant_id, page
+    return change, page
 
 
 async def _write(conn: Connection, tenant_id: UUID, name: str, *, version: int, draft: CalendarDraft) -> None:

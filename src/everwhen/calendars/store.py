@@ -168,6 +168,12 @@ async def read_in_force(conn: Conn, *, tenant_ids: Sequence[UUID], names: Sequen
     return await fetch_all(conn, _SQL["read_in_force"], params, InForceRow)
 
 
+async def read_as_of_version(conn: Conn, *, tenant_id: UUID, name: str, version: int) -> list[InForceRow]:
+    """Read what decided about some day while a version of a calendar was the latest."""
+    params = {"tenant_id": tenant_id, "name": name, "version": version}
+    return await fetch_all(conn, _SQL["read_as_of_version"], params, InForceRow)
+
+
 async def insert_users(conn: Conn, *, tenant_id: UUID, calendars: Sequence[str], schedule_uid: UUID) -> int:
     """Note which calendars a schedule uses."""
     params = {"tenant_id": tenant_id, "calendars": list(calendars), "schedule_uid": schedule_uid}
@@ -180,9 +186,9 @@ async def delete_users(conn: Conn, *, tenant_id: UUID, schedule_uid: UUID, kept:
     return await execute_count(conn, _SQL["delete_users"], params)
 
 
-async def mark_changed(conn: Conn, *, tenant_id: UUID, calendar: str) -> int:
+async def mark_changed(conn: Conn, *, tenant_id: UUID, calendar: str, now: datetime) -> int:
     """Have the calendar's schedules planned anew."""
-    params = {"tenant_id": tenant_id, "calendar": calendar}
+    params = {"tenant_id": tenant_id, "calendar": calendar, "now": now}
     return await execute_count(conn, _SQL["mark_changed"], params)
 
 

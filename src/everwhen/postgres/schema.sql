@@ -378,6 +378,7 @@ CREATE TABLE everwhen.arrears (
     last_error text,
     look_at timestamp with time zone,
     finished_at timestamp with time zone,
+    answered timestamp with time zone[],
     CONSTRAINT arrears_cause_check CHECK ((cause = ANY (ARRAY['outage'::text, 'resume'::text, 'creation'::text, 'edit'::text]))),
     CONSTRAINT arrears_check CHECK ((until > since))
 );
@@ -407,7 +408,9 @@ ALTER TABLE ONLY everwhen.attempts FORCE ROW LEVEL SECURITY;
 CREATE TABLE everwhen.calendar_changes (
     tenant_id uuid NOT NULL,
     calendar text NOT NULL,
-    after_uid uuid NOT NULL
+    after_uid uuid NOT NULL,
+    version integer,
+    changed_at timestamp with time zone
 );
 
 ALTER TABLE ONLY everwhen.calendar_changes FORCE ROW LEVEL SECURITY;
@@ -1125,7 +1128,8 @@ CREATE TABLE everwhen.watermarks (
     skip_reason text,
     failures integer DEFAULT 0 NOT NULL,
     last_error text,
-    tz_version text
+    tz_version text,
+    answered timestamp with time zone[]
 );
 
 ALTER TABLE ONLY everwhen.watermarks FORCE ROW LEVEL SECURITY;
