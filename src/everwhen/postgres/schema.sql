@@ -70,6 +70,10 @@ begin
     where a.outcome in ('failed', 'timed_out', 'lost') and exists (
       select from everwhen.subscription_kinds k where k.tenant_id = a.tenant_id and k.kind = 'attempt.failed');
   end if;
+  if exists (select from everwhen.subscription_kinds k where k.kind = 'run.late') then
+    perform everwhen.signal_late_ones(array_agg(a.tenant_id), array_agg(a.run_id), array_agg(a.claimed_at))
+    from written a where a.attempt = 1;
+  end if;
   return null;
 end $$;
 
@@ -83,6 +87,9 @@ begin
     from written e
     where exists (
       select from everwhen.subscription_kinds k where k.tenant_id = e.tenant_id and k.kind = 'run.' || e.state);
+    perform everwhen.signal_late_ones(array_agg(e.tenant_id), array_agg(e.run_id), array_agg(e.finished_at))
+    from written e where e.state = 'expired' and e.attempts = 0
+    having count(*) > 0 and exists (select from everwhen.subscription_kinds k where k.kind = 'run.late');
   end if;
   return null;
 end $$;
@@ -98,6 +105,31 @@ begin
     select from everwhen.subscription_kinds k where k.tenant_id = f.tenant_id and k.kind = 'finding.' || f.kind);
   return null;
 end $$;
+
+CREATE FUNCTION everwhen.signal_late_ones(tenant_ids uuid[], run_ids uuid[], begun_ats timestamp with time zone[]) RETURNS void
+    LANGUAGE sql
+    AS $$
+  with late as (
+    select c.tenant_id, c.run_id, r.due_at + r.objective as since
+    from unnest(tenant_ids, run_ids, begun_ats) as c (tenant_id, run_id, begun_at)
+    cross join lateral (
+      select greatest(r.due_at, r.planned_at) as due_at,
+             make_interval(secs => coalesce((
+               select m.objective_seconds from everwhen.measured m
+               where m.tenant_id = r.tenant_id and m.schedule_uid = r.schedule_uid), 30)) as objective
+      from everwhen.runs r where r.tenant_id = c.tenant_id and r.run_id = c.run_id offset 0) r
+    where c.begun_at > r.due_at + r.objective
+      and exists (select from everwhen.subscription_kinds k where k.tenant_id = c.tenant_id and k.kind = 'run.late')
+  ), told as (
+    insert into everwhen.alert_watched (tenant_id, kind, run_id, since, told_at)
+    select l.tenant_id, 'run.late', l.run_id, l.since, now() from late l
+    order by l.tenant_id, l.run_id
+    on conflict do nothing
+    returning tenant_id, run_id, since
+  )
+  insert into everwhen.alert_signals (tenant_id, kind, at, run_id)
+  select t.tenant_id, 'run.late', t.since, t.run_id from told t
+$$;
 
 CREATE FUNCTION everwhen.signal_pauses() RETURNS trigger
     LANGUAGE plpgsql
@@ -153,9 +185,11 @@ CREATE TABLE everwhen.alert_channels (
     created_by text NOT NULL,
     created_at timestamp with time zone NOT NULL,
     updated_at timestamp with time zone NOT NULL,
+    revision integer DEFAULT 1 NOT NULL,
     CONSTRAINT alert_channels_kind_check CHECK (((length(kind) >= 1) AND (length(kind) <= 40))),
     CONSTRAINT alert_channels_messages_an_hour_check CHECK (((messages_an_hour >= 1) AND (messages_an_hour <= 36000))),
     CONSTRAINT alert_channels_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+    CONSTRAINT alert_channels_revision_check CHECK ((revision > 0)),
     CONSTRAINT alert_channels_state_check CHECK ((state = ANY (ARRAY['enabled'::text, 'disabled'::text]))),
     CONSTRAINT alert_channels_window_seconds_check CHECK (((window_seconds >= (0)::double precision) AND (window_seconds <= (86400)::double precision)))
 )
@@ -278,10 +312,12 @@ CREATE TABLE everwhen.alert_subscriptions (
     created_by text NOT NULL,
     created_at timestamp with time zone NOT NULL,
     updated_at timestamp with time zone NOT NULL,
+    revision integer DEFAULT 1 NOT NULL,
     CONSTRAINT alert_subscriptions_after_failures_check CHECK (((after_failures >= 1) AND (after_failures <= 50))),
     CONSTRAINT alert_subscriptions_check CHECK (((target IS NULL) = (scope = 'tenant'::text))),
     CONSTRAINT alert_subscriptions_kinds_check CHECK (((cardinality(kinds) >= 1) AND (cardinality(kinds) <= 40))),
     CONSTRAINT alert_subscriptions_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+    CONSTRAINT alert_subscriptions_revision_check CHECK ((revision > 0)),
     CONSTRAINT alert_subscriptions_scope_check CHECK ((scope = ANY (ARRAY['tenant'::text, 'schedule'::text, 'task'::text, 'workflow'::text, 'tag'::text])))
 );
 
@@ -294,8 +330,10 @@ CREATE TABLE everwhen.alert_templates (
     source text NOT NULL,
     updated_by text NOT NULL,
     updated_at timestamp with time zone NOT NULL,
+    revision integer DEFAULT 1 NOT NULL,
     CONSTRAINT alert_templates_kind_check CHECK (((length(kind) >= 1) AND (length(kind) <= 60))),
     CONSTRAINT alert_templates_part_check CHECK ((part = ANY (ARRAY['subject'::text, 'text'::text, 'html'::text, 'slack'::text]))),
+    CONSTRAINT alert_templates_revision_check CHECK ((revision > 0)),
     CONSTRAINT alert_templates_source_check CHECK (((octet_length(source) >= 1) AND (octet_length(source) <= 16384)))
 );
 
@@ -643,6 +681,8 @@ CREATE TABLE everwhen.members (
     added_at timestamp with time zone NOT NULL,
     changed_by text NOT NULL,
     changed_at timestamp with time zone NOT NULL,
+    revision integer DEFAULT 1 NOT NULL,
+    CONSTRAINT members_revision_check CHECK ((revision > 0)),
     CONSTRAINT members_subject_check CHECK (((length(subject) >= 1) AND (length(subject) <= 240)))
 );
 
@@ -1528,6 +1568,8 @@ CREATE INDEX sightings_age ON everwhen.sightings USING btree (last_seen_at);
 
 CREATE INDEX streaks_pause ON everwhen.streaks USING btree (pause_at) WHERE (pause_at IS NOT NULL);
 
+CREATE INDEX subscription_kinds_word ON everwhen.subscription_kinds USING btree (kind, tenant_id);
+
 CREATE INDEX tasks_by_owner ON everwhen.tasks USING btree (tenant_id, owner, name);
 
 CREATE INDEX waiting_expiry ON everwhen.waiting USING btree (expires_at) WHERE (expires_at IS NOT NULL);
@@ -2160,7 +2202,7 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.alert_told TO everwhen_syste
 GRANT SELECT,INSERT ON TABLE everwhen.alert_tries TO everwhen_tenant;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.alert_tries TO everwhen_system;
 
-GRANT SELECT ON TABLE everwhen.alert_watched TO everwhen_tenant;
+GRANT SELECT,INSERT ON TABLE everwhen.alert_watched TO everwhen_tenant;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.alert_watched TO everwhen_system;
 
 GRANT USAGE ON SEQUENCE everwhen.arrears_ids TO everwhen_tenant;

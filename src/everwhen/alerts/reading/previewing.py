@@ -12,13 +12,19 @@ from everwhen.alerts.message import Occasion
 from everwhen.alerts.model import SubscriptionDraft
 from everwhen.alerts.reading import store
 from everwhen.alerts.subscribing import checked
-from everwhen.core.alert_kinds import words_of
+from everwhen.core.alert_kinds import AlertKind, words_of
 from everwhen.core.alerting import match_one
+from everwhen.core.punctuality import DEFAULT_OBJECTIVE_SECONDS
+from everwhen.core.reasons import Reason
 from everwhen.postgres.pool import Database
 
 SPAN: Final = timedelta(days=1)
 MOST_LOOKED_AT: Final = 1_000
 MOST_SHOWN: Final = 100
+MOST_WALKED: Final = 5_000
+"""Of how many of the tenant's latest runs is looked at what the watch would have told."""
+
+_WATCHED: Final = frozenset({AlertKind.RUN_LATE, AlertKind.RUN_OVERDUE, AlertKind.RUN_ZOMBIE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +56,19 @@ async def preview(db: Database, *, tenant_id: UUID, draft: SubscriptionDraft) ->
         found = await store.find_signals(
             conn, tenant_id=tenant_id, words=words_of(draft.kinds), since=since, limit=MOST_LOOKED_AT
         )
+        if watched := sorted(_WATCHED & set(words_of(draft.kinds))):
+            found += await store.find_watched(
+                conn,
+                tenant_id=tenant_id,
+                words=watched,
+                deadlines=[Reason.DEADLINE_TOTAL],
+                objective=DEFAULT_OBJECTIVE_SECONDS,
+                since=since,
+                walk=MOST_WALKED,
+                limit=MOST_LOOKED_AT,
+                now=conn.now,
+            )
+            found.sort(key=lambda each: each.at, reverse=True)
         signals = [
             Signal(
                 tenant_id=tenant_id,

@@ -104,3 +104,68 @@ from (
 where s.at >= %(since)s
 order by s.at desc
 limit %(limit)s;
+
+-- name: find_watched
+-- What the watch would have told since then, of the latest so many runs. Late is exact. Overdue are those whose deadline was
+-- missed in the end; a zombie is an attempt that went on for as long as one may without a sign of progress, of which the
+-- history does not say whether there was one.
+with run as materialized (
+  select r.tenant_id, r.run_id, r.schedule_uid, greatest(r.due_at, r.planned_at) as due_at
+  from everwhen.runs r
+  where r.tenant_id = %(tenant_id)s and r.run_id >= everwhen.first_run_id(%(since)s)
+    and r.run_id < everwhen.first_run_id(%(now)s)
+  order by r.run_id desc
+  limit %(walk)s
+)
+select s.kind, s.at, s.run_id, s.attempt, null as subject, null as detail
+from (
+  select 'run.late' as kind, r.due_at + o.objective as at, r.run_id, null::smallint as attempt
+  from run r
+  cross join lateral (
+    select make_interval(secs => coalesce((
+      select m.objective_seconds from everwhen.measured m
+      where m.tenant_id = r.tenant_id and m.schedule_uid = r.schedule_uid), %(objective)s)) as objective) o
+  cross join lateral (
+    select coalesce(
+      (select a.claimed_at from everwhen.attempts a
+       where a.tenant_id = r.tenant_id and a.run_id = r.run_id and a.attempt = 1),
+      (select l.claimed_at from everwhen.leases l
+       where l.tenant_id = r.tenant_id and l.run_id = r.run_id and l.attempt = 1),
+      (select e.finished_at from everwhen.run_ends e
+       where e.tenant_id = r.tenant_id and e.run_id = r.run_id and e.state = 'expired'),
+      (select %(now)s::timestamptz from everwhen.waiting w
+       where w.tenant_id = r.tenant_id and w.run_id = r.run_id and w.attempts = 0)) as begun_at) b
+  where 'run.late' = any(%(words)s::text[]) and b.begun_at > r.due_at + o.objective
+  union all
+  select 'run.overdue', e.finished_at, r.run_id, null
+  from run r
+  cross join lateral (
+    select e.finished_at from everwhen.run_ends e
+    where e.tenant_id = r.tenant_id and e.run_id = r.run_id and e.state <> 'succeeded' and e.reason = any(%(deadlines)s::text[])
+    offset 0) e
+  where 'run.overdue' = any(%(words)s::text[])
+  union all
+  select 'run.zombie', a.claimed_at + p.patience, r.run_id, a.attempt
+  from run r
+  cross join lateral (
+    select a.attempt, a.claimed_at, a.finished_at from everwhen.attempts a
+    where a.tenant_id = r.tenant_id and a.run_id = r.run_id and a.finished_at - a.claimed_at > interval '1 minute' offset 0) a
+  cross join lateral (
+    select greatest(3 * max(h.took), interval '1 minute') as patience, count(*) as successes
+    from (
+      select a.finished_at - a.claimed_at as took
+      from (
+        select h.run_id from everwhen.runs h
+        where h.tenant_id = r.tenant_id and h.schedule_uid is not null and h.schedule_uid = r.schedule_uid
+          and h.run_id < r.run_id
+        order by h.run_id desc
+        limit 100) h
+      cross join lateral (
+        select a.finished_at, a.claimed_at from everwhen.attempts a
+        where a.tenant_id = r.tenant_id and a.run_id = h.run_id and a.outcome = 'succeeded' offset 0) a
+      order by h.run_id desc
+      limit 20) h) p
+  where 'run.zombie' = any(%(words)s::text[]) and p.successes >= 5 and a.claimed_at + p.patience < a.finished_at) s
+where s.at >= %(since)s
+order by s.at desc
+limit %(limit)s;

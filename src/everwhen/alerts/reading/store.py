@@ -91,3 +91,29 @@ async def find_signals(
     """Return what happened since then, the latest first."""
     params = {"tenant_id": tenant_id, "words": list(words), "since": since, "limit": limit}
     return await fetch_all(conn, _SQL["find_signals"], params, Found)
+
+
+async def find_watched(
+    conn: Conn,
+    *,
+    tenant_id: UUID,
+    words: Sequence[str],
+    deadlines: Sequence[str],
+    objective: float,
+    since: datetime,
+    walk: int,
+    limit: int,
+    now: datetime,
+) -> list[Found]:
+    """Return what the watch would have told since then, the latest first."""
+    params = {
+        "tenant_id": tenant_id,
+        "words": list(words),
+        "deadlines": list(deadlines),
+        "objective": objective,
+        "since": since,
+        "walk": walk,
+        "limit": limit,
+        "now": now,
+    }
+    return await fetch_all(conn, _SQL["find_watched"], params, Found)

@@ -2,7 +2,8 @@
 
 -- name: signal_late
 -- Runs that were due for longer than their schedule's objective before anybody began them: those that wait, the oldest of
--- each line and priority, and those that were claimed a moment ago. A run is told as late once.
+-- each line and priority, and those that were claimed a moment ago. A run is told as late once; what begins and ends
+-- between two looks is told by whoever closes its first attempt (the trigger `signal_attempts`).
 with listener as materialized (
   select distinct k.tenant_id from everwhen.subscription_kinds k where k.kind = 'run.late'
 ), candidate as materialized (
@@ -40,6 +41,7 @@ with listener as materialized (
 ), told as (
   insert into everwhen.alert_watched (tenant_id, kind, run_id, since, told_at)
   select tenant_id, 'run.late', run_id, since, %(now)s from late
+  order by tenant_id, run_id -- as the trigger does, or the two could wait for each other
   on conflict do nothing
   returning tenant_id, run_id, since
 )
@@ -117,6 +119,71 @@ where not exists (
   where a.tenant_id = w.tenant_id and a.kind = 'run.overdue' and a.run_id = w.run_id and a.attempt = 0)
 order by w.deadline_at
 limit %(limit)s;
+
+-- name: signal_overdue_runs
+-- Runs of tasks with a total deadline that will miss it: if they take, from their claim or from now, as long as half of the
+-- latest twenty successes of their schedule did. Fewer than five say nothing. A workflow's run is foreseen by its nodes.
+with listener as materialized (
+  select distinct k.tenant_id from everwhen.subscription_kinds k where k.kind = 'run.overdue'
+), candidate as materialized (
+  select o.tenant_id, o.run_id, o.task, o.policy, o.claimed_at as begun_at
+  from listener n
+  cross join lateral (
+    select o.* from everwhen.leases o
+    where o.tenant_id = n.tenant_id and o.queue not like 'everwhen:%%'
+    limit %(depth)s) o
+  union all
+  select w.tenant_id, w.run_id, w.task, w.policy, %(now)s
+  from listener n
+  cross join lateral (
+    select l.queue from everwhen.lanes l where l.tenant_id = n.tenant_id and l.queue not like 'everwhen:%%' offset 0) l
+  cross join generate_series(0, 9) p
+  cross join lateral (
+    select w.tenant_id, w.run_id, w.task, w.policy from everwhen.waiting w
+    where w.tenant_id = n.tenant_id and w.queue = l.queue and w.priority = p and w.available_at <= %(now)s
+    order by w.available_at
+    limit %(depth)s) w
+), bounded as materialized (
+  select c.tenant_id, c.run_id, c.begun_at, r.schedule_uid, r.due_at + make_interval(secs => t.seconds) as deadline_at
+  from candidate c
+  cross join lateral (
+    select coalesce((c.policy ->> 'total_deadline_seconds')::float8, t.total_deadline_seconds) as seconds
+    from everwhen.tasks t where t.tenant_id = c.tenant_id and t.name = c.task offset 0) t
+  cross join lateral (
+    select greatest(r.due_at, r.planned_at) as due_at, r.schedule_uid from everwhen.runs r
+    where t.seconds is not null and r.tenant_id = c.tenant_id and r.run_id = c.run_id and r.schedule_uid is not null
+    offset 0) r
+  where not exists (
+    select from everwhen.alert_watched a
+    where a.tenant_id = c.tenant_id and a.kind = 'run.overdue' and a.run_id = c.run_id and a.attempt = 0)
+), told as (
+  insert into everwhen.alert_watched (tenant_id, kind, run_id, since, told_at)
+  select b.tenant_id, 'run.overdue', b.run_id, %(now)s, %(now)s
+  from bounded b
+  cross join lateral (
+    select percentile_cont(0.5) within group (order by extract(epoch from a.took)) as seconds, count(*) as successes
+    from (
+      select a.finished_at - a.claimed_at as took
+      from (
+        select h.run_id from everwhen.runs h
+        where h.tenant_id = b.tenant_id and h.schedule_uid is not null and h.schedule_uid = b.schedule_uid
+          and h.run_id < b.run_id
+        order by h.run_id desc
+        limit 100) h
+      cross join lateral (
+        select a.finished_at, a.claimed_at from everwhen.attempts a
+        where a.tenant_id = b.tenant_id and a.run_id = h.run_id and a.outcome = 'succeeded' offset 0) a
+      order by h.run_id desc
+      limit 20) a) p
+  where p.successes >= 5 and b.deadline_at > %(now)s
+    and greatest(b.begun_at + make_interval(secs => p.seconds), %(now)s) > b.deadline_at
+  order by b.tenant_id, b.run_id
+  limit %(limit)s
+  on conflict do nothing
+  returning tenant_id, run_id
+)
+insert into everwhen.alert_signals (tenant_id, kind, at, run_id)
+select tenant_id, 'run.overdue', %(now)s, run_id from told;
 
 -- name: signal_overdue
 with told as (

@@ -77,6 +77,11 @@ async def find_with_deadline(conn: Conn, *, queue: str, depth: int, limit: int) 
     return await fetch_all(conn, _SQL["find_with_deadline"], params, Watched)
 
 
+async def signal_overdue_runs(conn: Conn, *, depth: int, limit: int, now: datetime) -> int:
+    """Signal runs of schedules that will miss their total deadline; return how many."""
+    return await execute_count(conn, _SQL["signal_overdue_runs"], {"depth": depth, "limit": limit, "now": now})
+
+
 async def signal_overdue(conn: Conn, *, tenant_id: UUID, run_id: UUID, now: datetime) -> int:
     """Signal a run that will miss its deadline; 0: it was told."""
     params = {"tenant_id": tenant_id, "run_id": run_id, "now": now}

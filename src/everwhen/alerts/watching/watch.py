@@ -1,8 +1,11 @@
 """The watch: looks at what is live and tells what no event would, each once.
 
     late      due for longer than its schedule's objective before anybody began it
-    overdue   a workflow's run that will miss its deadline, as its nodes took in the latest runs
+    overdue   a run that will miss its total deadline, as such runs of its schedule took; a workflow's, as its nodes did
     zombie    an attempt that holds its lease and has reported no progress for far longer than such runs take
+
+A run that begins and ends between two looks is late all the same: the trigger on attempts tells of it when its first
+attempt is closed. So late is exact, and the watch only makes it prompt.
 
 Only tenants that listen for it cost anything. The row that says that a run was told is written with its signal, so
 that any number of notifiers may watch, and one that dies has told or has not.
@@ -44,6 +47,7 @@ async def watch(db: Database, *, now: datetime) -> int:
             now=now,
         )
         told += await _signal_zombies(conn, now)
+        told += await store.signal_overdue_runs(conn, depth=DEPTH, limit=MOST_TOLD, now=now)
         await store.forget(conn, before=now - FORGET_AFTER, limit=MOST_TOLD)
         runs = await store.find_with_deadline(conn, queue=WORKFLOW_QUEUE, depth=DEPTH, limit=MOST_FORESEEN)
     for run in runs:
