@@ -61,7 +61,7 @@ from everwhen.http.revocations import RevocationList
 from everwhen.identity import members_api, revocations_api, sessions_api, tokens_api
 from everwhen.identity.directory import DatabaseDirectory
 from everwhen.identity.service import TOPIC as REVOCATIONS_TOPIC
-from everwhen.limits import rates
+from everwhen.limits import rates, sweeping
 from everwhen.operations import api as operations_api
 from everwhen.operations.operator import Operator
 from everwhen.overlap import service as overlap
@@ -133,7 +133,7 @@ FEATURES: Final = (
 )
 """The control API: each feature's module with its router."""
 
-SWEEPS: Final = (replies.sweep, rates.sweep)
+SWEEPS: Final = (replies.sweep, sweeping.sweep_buckets, sweeping.fold_days)
 """What the sweeper deletes."""
 
 PAYLOADS: Final = "payloads"

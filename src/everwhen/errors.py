@@ -3,7 +3,7 @@
     EverwhenError
     ├── InvalidInput        422  a value that cannot be; `errors` point at the fields
     ├── NotFound            404  no such thing, or not yours: the two answers are the same
-    ├── Conflict            409  it exists already, or the state forbids it now
+    ├── Conflict            409  it exists already, the state forbids it now, or the tenant has as much as it may have
     ├── Unauthenticated     401  no valid token
     ├── Forbidden           403  the token does not allow it
     ├── PreconditionFailed  412  it is not, or no longer, the revision that was named
@@ -78,6 +78,10 @@ class Conflict(EverwhenError):  # noqa: N818
     """The state of the thing does not allow it."""
 
     status, code, title = 409, "conflict", "Conflict"
+
+
+class QuotaUsedUp(Conflict):
+    """The tenant has as much as it may have."""
 
 
 class InFlight(Conflict):

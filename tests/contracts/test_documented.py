@@ -1,3 +1,5 @@
+# pyright: reportArgumentType=false, reportOptionalMemberAccess=false, reportOperatorIssue=false
+# pyright: reportAttributeAccessIssue=false
 """What exists is documented, and what is documented exists."""
 
 import re
@@ -11,6 +13,7 @@ from everwhen.cli import main
 from everwhen.config import OTHER_VARIABLES, Settings
 from everwhen.core.bulk import OperationState
 from everwhen.core.lifecycle import RunState
+from everwhen.core.quotas import KINDS
 from everwhen.core.reasons import Reason
 from everwhen.http.roles import Permission, Role
 from everwhen.schedules.model import ScheduleState
@@ -82,6 +85,16 @@ def test_the_states_are_in_the_glossary():
 def test_the_words_of_the_code_are_not_those_that_the_glossary_refuses():
     for file in SOURCES:
         assert not re.search(r"\b(job|jobs|utils|helpers|manager)\b", file.stem), file
+
+
+def test_every_limit_is_on_its_page_with_what_is_usual():
+    text = page("concepts/limits.md").partition("## Quotas")[2]
+    rows = {cells[1].strip(" `"): cells for line in text.splitlines() if len(cells := line.split("|")) == 5}
+
+    for limit, kind in KINDS.items():
+        _, _, usual, sentence, _ = rows[limit.value]
+        assert sentence.strip() == kind.sentence
+        assert usual.strip() == (f"{kind.usual:,}" if kind.usual is not None else usual.strip())
 
 
 def test_every_error_code_is_on_the_page_of_the_api():

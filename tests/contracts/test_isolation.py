@@ -33,6 +33,7 @@ from everwhen.explaining import store as explaining_store
 from everwhen.identity import service as identity
 from everwhen.identity import store as identity_store
 from everwhen.identity.model import TokenWish
+from everwhen.limits import store as limits_store
 from everwhen.operations import store as operations_store
 from everwhen.overlap import store as overlap_store
 from everwhen.pauses import store as pauses_store
@@ -65,6 +66,7 @@ STORES = (
     schedules_store,
     explaining_store,
     identity_store,
+    limits_store,
     runs_store,
     listing_store,
     dead_letters_store,

@@ -28,8 +28,8 @@ from everwhen.http.limits import Bucket, RateLimits, Want
 from everwhen.http.plane import ControlPlane
 from everwhen.http.principal import Membership, Principal
 from everwhen.http.roles import Role
-from everwhen.limits import rates
 from everwhen.limits.rates import DatabaseDraw
+from everwhen.limits.sweeping import sweep_buckets
 from tests.people import SECRET, token_of
 
 BARE = r'"[a-z]+"'
@@ -406,8 +406,8 @@ async def test_a_full_bucket_leaves_no_row(database):
     ]
     assert [drawn.granted for drawn, _ in await DatabaseDraw(database)(wants)] == [1, 0]
     async with database.system() as conn:
-        assert await rates.sweep(conn, now=conn.now, limit=10) == 1
-        assert await rates.sweep(conn, now=conn.now, limit=10) == 0
+        assert await sweep_buckets(conn, now=conn.now, limit=10) == 1
+        assert await sweep_buckets(conn, now=conn.now, limit=10) == 0
 
 
 def test_limits_are_told_by_the_minute():

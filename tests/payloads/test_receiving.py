@@ -128,7 +128,7 @@ async def test_of_two_that_fit_only_alone_one_is_let_in(*, database, payloads, s
     await sweep(database, sweeper)
 
     refused = [end for end in ended if isinstance(end, Conflict)]
-    assert [error.code for error in refused] == ["payload.quota"]
+    assert [error.code for error in refused] == ["quota.payload_bytes"]
     assert await rows(database, "select size_bytes, payloads from everwhen.payload_usage") == [(18_000, 2)]
     assert len(files(folder)) == 18
 

@@ -30,11 +30,12 @@ from everwhen.alerts.signing import Outlet, Signer
 from everwhen.core.alert_kinds import AlertKind
 from everwhen.core.alerting import occasion_id
 from everwhen.core.quiet_hours import quiet_json
+from everwhen.core.quotas import Limit
 from everwhen.errors import Conflict, InvalidInput, NotFound
+from everwhen.limits import quotas
 from everwhen.postgres.pool import Connection, Database
 from everwhen.postgres.wakeups import notify, queue_topic
 
-MOST_CHANNELS: Final = 500
 MOST_RECIPIENTS: Final = 50
 CODE_HOLDS: Final = timedelta(hours=1)
 MOST_WRONG_CODES: Final = 10
@@ -67,8 +68,6 @@ async def create_channel(desk: AlertsDesk, *, tenant_id: UUID, name: str, draft:
     configuration = kind.check(draft.configuration, draft.secrets)
     _refuse_unknown_secrets(kind, draft.secrets)
     async with desk.database.tenant(tenant_id) as conn:
-        if await store.count_channels(conn, tenant_id=tenant_id) >= MOST_CHANNELS:
-            raise Conflict(f"A tenant has at most {MOST_CHANNELS} channels.", code="channel.too_many")
         written = await store.insert_channel(
             conn,
             tenant_id=tenant_id,
@@ -83,8 +82,14 @@ async def create_channel(desk: AlertsDesk, *, tenant_id: UUID, name: str, draft:
         )
         if not written:
             raise Conflict(f"There is a channel {name!r} already.", code="channel.exists")
+        await quotas.refuse_over(conn, Limit.CHANNELS, store.count_channels, tenant_id=tenant_id)
         await _put_parts(conn, desk.kit, tenant_id=tenant_id, name=name, configuration=configuration, draft=draft)
         return await _read(conn, tenant_id=tenant_id, name=name)
+
+
+async def count_channels(conn: Connection, *, tenant_id: UUID) -> int:
+    """Return how many there are, in the caller's transaction."""
+    return await store.count_channels(conn, tenant_id=tenant_id)
 
 
 async def update_channel(desk: AlertsDesk, *, tenant_id: UUID, name: str, draft: ChannelDraft) -> Channel:

@@ -1,7 +1,6 @@
 """What can be done with subscriptions: say who wants to hear of what, by which channels."""
 
 from datetime import datetime
-from typing import Final
 from uuid import UUID
 
 from everwhen.alerts import store
@@ -9,10 +8,10 @@ from everwhen.alerts.model import SubscriptionDraft, SubscriptionRow
 from everwhen.core.alert_kinds import words_of
 from everwhen.core.alerting import FILTER, Scope
 from everwhen.core.filters import FilterError, parse
+from everwhen.core.quotas import Limit
 from everwhen.errors import Conflict, InvalidInput, NotFound
+from everwhen.limits import quotas
 from everwhen.postgres.pool import Connection, Database
-
-MOST_SUBSCRIPTIONS: Final = 500
 
 
 async def create_subscription(
@@ -20,8 +19,6 @@ async def create_subscription(
 ) -> SubscriptionRow:
     """Subscribe; raise InvalidInput for what cannot be, Conflict when the name is taken."""
     async with db.tenant(tenant_id) as conn:
-        if await store.count_subscriptions(conn, tenant_id=tenant_id) >= MOST_SUBSCRIPTIONS:
-            raise Conflict(f"A tenant has at most {MOST_SUBSCRIPTIONS} subscriptions.", code="subscription.too_many")
         asked = checked(draft, now=conn.now)
         await _check_channels(conn, tenant_id, draft)
         written = await store.insert_subscription(
@@ -40,8 +37,14 @@ async def create_subscription(
         )
         if not written:
             raise Conflict(f"There is a subscription {name!r} already.", code="subscription.exists")
+        await quotas.refuse_over(conn, Limit.SUBSCRIPTIONS, store.count_subscriptions, tenant_id=tenant_id)
         await _listen(conn, tenant_id, name, draft)
         return await _read(conn, tenant_id=tenant_id, name=name)
+
+
+async def count_subscriptions(conn: Connection, *, tenant_id: UUID) -> int:
+    """Return how many there are, in the caller's transaction."""
+    return await store.count_subscriptions(conn, tenant_id=tenant_id)
 
 
 async def update_subscription(db: Database, *, tenant_id: UUID, name: str, draft: SubscriptionDraft) -> SubscriptionRow:

@@ -7,6 +7,9 @@ set version = c.version + 1, owner = %(owner)s, created_at = %(now)s, updated_at
 where c.deleted_at is not null
 returning version;
 
+-- name: count_calendars
+select count(*) as calendars from everwhen.calendars where tenant_id = %(tenant_id)s and deleted_at is null;
+
 -- name: next_version
 -- Zero rows: there is none, or it is another version than the caller means.
 update everwhen.calendars

@@ -15,7 +15,9 @@ from everwhen.calendars.books import load_books
 from everwhen.calendars.model import CalendarChange, CalendarDraft, CalendarItem, CalendarRow, VersionItem
 from everwhen.core.calendar_json import definition_to_json
 from everwhen.core.calendars import Calendar, DayState
-from everwhen.errors import Conflict, NotFound
+from everwhen.core.quotas import Limit
+from everwhen.errors import Conflict, NotFound, QuotaUsedUp
+from everwhen.limits import quotas
 from everwhen.postgres.pool import Connection, Database
 from everwhen.revisions import ANY, NONE, Expected, refuse_stale, stale
 
@@ -27,19 +29,27 @@ _DAY: Final = timedelta(days=1)
 
 
 async def create_calendar(db: Database, *, tenant_id: UUID, name: str, draft: CalendarDraft) -> CalendarRow:
-    """Make a calendar; raise Conflict when the name is taken."""
+    """Make a calendar; raise Conflict when the name is taken, or the tenant has as many as it may have."""
     async with db.tenant(tenant_id) as conn:
         version = await store.insert_calendar(conn, tenant_id=tenant_id, name=name, owner=draft.owner, now=conn.now)
         if version is None:
             raise Conflict(f"A calendar named {name} exists already.", code="calendar.exists")
+        await quotas.refuse_over(conn, Limit.CALENDARS, store.count_calendars, tenant_id=tenant_id)
         await _write(conn, tenant_id, name, version=version, draft=draft)
         return await _read(conn, tenant_id, name)
+
+
+async def count_calendars(conn: Connection, *, tenant_id: UUID) -> int:
+    """Return how many there are, in the caller's transaction."""
+    return await store.count_calendars(conn, tenant_id=tenant_id)
 
 
 async def put_new_calendar(db: Database, *, tenant_id: UUID, name: str, draft: CalendarDraft) -> CalendarRow:
     """Make a calendar as `create_calendar` does; raise PreconditionFailed when the name is taken."""
     try:
         return await create_calendar(db, tenant_id=tenant_id, name=name, draft=draft)
+    except QuotaUsedUp:
+        raise
     except Conflict:
         raise stale(NONE, (await get_calendar(db, tenant_id=tenant_id, name=name)).version) from None
 

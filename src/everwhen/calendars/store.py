@@ -22,6 +22,11 @@ async def insert_calendar(conn: Conn, *, tenant_id: UUID, name: str, owner: str 
     return await fetch_optional(conn, _SQL["insert_calendar"], params, int)
 
 
+async def count_calendars(conn: Conn, *, tenant_id: UUID) -> int:
+    """How many there are that were not deleted."""
+    return await fetch_one(conn, _SQL["count_calendars"], {"tenant_id": tenant_id}, int)
+
+
 async def next_version(
     conn: Conn,
     *,

@@ -291,6 +291,12 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
         "The run waited in the line of its queue until a worker took it.",
         telling="The run waited in the line of queue {queue} until a worker took it.",
     ),
+    Reason.QUOTA_RUNS_PER_DAY: of(
+        Category.POLICY,
+        _WARNING,
+        "The tenant had used up its runs of that day; what its schedules intend beyond them is skipped.",
+        remedy="Ask the platform for a higher limit of runs per day, or plan less; then backfill what was skipped.",
+    ),
     Reason.REQUEST_AFTER_DUE: of(
         Category.POLICY,
         _INFO,

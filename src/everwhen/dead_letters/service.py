@@ -21,6 +21,7 @@ from everwhen.core.targets import SOURCE_NODE
 from everwhen.dead_letters import store
 from everwhen.dead_letters.model import Group, RedriveRequest
 from everwhen.errors import Conflict, FieldError
+from everwhen.limits import quotas
 from everwhen.payloads.references import share_payloads
 from everwhen.postgres.pool import Connection, Database
 from everwhen.runs import service as runs
@@ -61,8 +62,8 @@ async def redrive_run(
 ) -> RunView:
     """Make a new run from a dead one, and return it.
 
-    Raises NotFound; Conflict when the run is not dead, was redriven already and is not to be redriven again, or is a
-    workflow's node.
+    Raises NotFound; Conflict when the run is not dead, was redriven already and is not to be redriven again, is a
+    workflow's node, or when the tenant's runs of the day are used up.
     """
     async with db.tenant(tenant_id) as conn:
         dead = (await _dead(conn, tenant_id, ref)).row
@@ -78,6 +79,7 @@ async def redrive_run(
                 else "Somebody else is redriving the run.",
                 code="dead_letter.redriven",
             )
+        await quotas.use_one_run(conn, tenant_id=tenant_id, due_at=conn.now)
         making = Making(tenant_id=tenant_id, by=request.by, reason=request.reason, overlap=request.overlap)
         await share_payloads(
             conn, tenant_id=tenant_id, value=request.input if request.has_input else json.loads(dead.input)

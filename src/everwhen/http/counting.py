@@ -88,7 +88,7 @@ class Counter:
             principal = await self._known(authenticate, scope) if is_known else await authenticate()
         if is_work:
             tenant_id = principal.tenant_id
-            await self._count(counted, self.limits.find(Bucket.WORKER, tenant_id or principal.subject, tenant_id))
+            await self._count(counted, self.limits.find(Bucket.WORKER, tenant_id or principal.subject))
             return principal
         tenant_id = principal.tenant_id or _tenant_in(scope["path"], principal)
         if tenant_id is not None:

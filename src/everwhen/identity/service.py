@@ -11,16 +11,16 @@ from typing import Final
 from uuid import UUID
 
 from everwhen import clock
+from everwhen.core.quotas import Limit
 from everwhen.errors import Conflict, InvalidInput, NotFound
 from everwhen.http.revocations import EVERYWHERE
 from everwhen.http.secrets import hash_of, new_service_secret
 from everwhen.identity import store
 from everwhen.identity.model import Member, Revocation, RevocationWish, ServiceToken, TokenWish
+from everwhen.limits import quotas
 from everwhen.postgres.pool import Connection, Database
 from everwhen.postgres.wakeups import notify, queue_topic
 
-MOST_TOKENS: Final = 1_000
-MOST_MEMBERS: Final = 10_000
 MOST_REVOCATIONS: Final = 10_000
 KEPT: Final = timedelta(days=90)
 """How long a token that holds no longer stays in the list."""
@@ -36,8 +36,6 @@ async def create_token(
     secret = new_service_secret()
     async with db.tenant(tenant_id) as conn:
         await store.sweep_service_tokens(conn, tenant_id=tenant_id, before=conn.now - KEPT)
-        if await store.count_live_tokens(conn, tenant_id=tenant_id, now=conn.now) >= MOST_TOKENS:
-            raise Conflict(f"The tenant has {MOST_TOKENS:,} tokens already: revoke some.", code="token.too_many")
         made = await store.insert_service_token(
             conn,
             tenant_id=tenant_id,
@@ -51,9 +49,20 @@ async def create_token(
             now=conn.now,
             expires_at=conn.now + lifetime,
         )
-    if made is None:
-        raise Conflict("There is a token of this name that was not revoked.", code="token.exists")
+        if made is None:
+            raise Conflict("There is a token of this name that was not revoked.", code="token.exists")
+        await quotas.refuse_over(conn, Limit.TOKENS, count_tokens, tenant_id=tenant_id)
     return made, secret
+
+
+async def count_tokens(conn: Connection, *, tenant_id: UUID) -> int:
+    """Return how many tokens hold, in the caller's transaction."""
+    return await store.count_live_tokens(conn, tenant_id=tenant_id, now=conn.now)
+
+
+async def count_members(conn: Connection, *, tenant_id: UUID) -> int:
+    """Return how many members there are, in the caller's transaction."""
+    return await store.count_members(conn, tenant_id=tenant_id)
 
 
 async def list_tokens(
@@ -107,9 +116,10 @@ async def put_member(db: Database, *, tenant_id: UUID, subject: str, roles: list
     """Let somebody in, or say anew what they may do."""
     async with db.tenant(tenant_id) as conn:
         known = await store.get_member(conn, tenant_id=tenant_id, subject=subject)
-        if known is None and await store.count_members(conn, tenant_id=tenant_id) >= MOST_MEMBERS:
-            raise Conflict(f"The tenant has {MOST_MEMBERS:,} members already.", code="member.too_many")
-        return await store.put_member(conn, tenant_id=tenant_id, subject=subject, roles=roles, by=by, now=conn.now)
+        put = await store.put_member(conn, tenant_id=tenant_id, subject=subject, roles=roles, by=by, now=conn.now)
+        if known is None:
+            await quotas.refuse_over(conn, Limit.MEMBERS, count_members, tenant_id=tenant_id)
+        return put
 
 
 async def list_members(db: Database, *, tenant_id: UUID, after: str, limit: int) -> list[Member]:

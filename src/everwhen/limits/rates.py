@@ -3,13 +3,12 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
 from everwhen.core.buckets import Allowance, Drawn
 from everwhen.http.limits import Want
 from everwhen.limits import store
-from everwhen.postgres.pool import Connection, Database
+from everwhen.postgres.pool import Database
 
 _KEY_BYTES: Final = 16
 
@@ -28,6 +27,7 @@ class DatabaseDraw:
             rows = await store.draw_allowances(
                 conn,
                 keys=[key for key, _ in ordered],
+                tenant_ids=[want.tenant_id for _, want in ordered],
                 quotas=[want.allowance.quota for _, want in ordered],
                 seconds=[want.allowance.seconds for _, want in ordered],
                 owed=[want.owed for _, want in ordered],
@@ -36,11 +36,6 @@ class DatabaseDraw:
             )
         found = {row.key: (Drawn(row.granted, row.full_in), Allowance(row.quota, row.seconds)) for row in rows}
         return [found[key] for key in keys]
-
-
-async def sweep(conn: Connection, *, now: datetime, limit: int) -> int:
-    """Forget up to `limit` buckets that are full; return how many."""
-    return await store.drop_full(conn, now=now, limit=limit)
 
 
 def _key(want: Want) -> bytes:

@@ -26,11 +26,13 @@ from everwhen.core.backfill import Instant, backfilled_run_id
 from everwhen.core.bulk import FINISHED, Do, OperationKind, OperationState, Stop, Watch
 from everwhen.core.filters import parse
 from everwhen.core.ids import derived_run_id
+from everwhen.core.quotas import day_of
 from everwhen.core.reasons import Reason
 from everwhen.core.zones import tz_version
 from everwhen.dead_letters import service as dead_letters
 from everwhen.dead_letters.model import RedriveRequest
 from everwhen.errors import EverwhenError
+from everwhen.limits import quotas
 from everwhen.operations import plans, selecting, store
 from everwhen.operations.model import FIRST_SEQ, Backfill, Item, OperationRow, Order, Request, parse_request
 from everwhen.postgres.pool import Connection, Database
@@ -44,6 +46,7 @@ from everwhen.runs.service import OnReady
 SEEN_AT_ONCE: Final = 2_000
 CANCELLED_AT_ONCE: Final = 100
 BUSY: Final = timedelta(seconds=1)
+USED_UP: Final = timedelta(minutes=1)
 
 UNABLE: Final = (psycopg.DataError, psycopg.IntegrityError, EverwhenError, ValueError, LookupError, TypeError)
 """What stops one operation and must stop no other."""
@@ -114,6 +117,8 @@ class Operator:
         if isinstance(step, Do):
             row = await self._take(conn, row, request, step.most)
         next_at = bulk.next_look(step, limits=limits, rate_at=row.rate_at, moved_at=row.moved_at, now=now)
+        if row.state_reason == Reason.QUOTA_RUNS_PER_DAY:  # the limit may be raised before the day is over
+            next_at = min(quotas.next_day(now), now + USED_UP)
         return replace(row, next_at=next_at)
 
     def _batch(self, request: Request) -> int:
@@ -122,6 +127,11 @@ class Operator:
 
     async def _take(self, conn: Connection, row: OperationRow, request: Request, most: int) -> OperationRow:
         items = await store.take_items(conn, tenant_id=row.tenant_id, operation_id=row.id, limit=most)
+        day = row.tenant_id, day_of(conn.now)
+        if request.kind is not OperationKind.CANCEL_RUNS:
+            items = items[: (await quotas.use_runs(conn, {day: len(items)})).get(day, len(items))]
+            if not items:
+                return replace(row, state_reason=Reason.QUOTA_RUNS_PER_DAY)
         results = await self._do(conn, row, request, items)
         await store.settle_items(
             conn,
@@ -133,8 +143,11 @@ class Operator:
             made_run_ids=[result.run_id for result in results],
         )
         done = sum(result.state == "done" for result in results)
+        if request.kind is not OperationKind.CANCEL_RUNS:
+            await quotas.give_back_runs(conn, {day: len(results) - done})
         return replace(
             row,
+            state_reason=None,
             done=row.done + done,
             skipped=row.skipped + len(results) - done,
             rate_at=bulk.paced(request.limits.rate, rate_at=row.rate_at, now=conn.now, taken=len(items)),

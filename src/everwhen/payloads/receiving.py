@@ -33,11 +33,13 @@ import psycopg
 
 from everwhen import clock, failpoints
 from everwhen.core.payloads import digest_of
-from everwhen.errors import Conflict, EverwhenError, InvalidInput, TooLarge, Unavailable
+from everwhen.core.quotas import Limit
+from everwhen.errors import EverwhenError, InvalidInput, QuotaUsedUp, TooLarge, Unavailable
+from everwhen.limits import quotas
 from everwhen.payloads import store
 from everwhen.payloads.depot import PIECE_BYTES, Depot
 from everwhen.payloads.model import Staged
-from everwhen.postgres.pool import Database
+from everwhen.postgres.pool import Connection, Database
 
 HOLD: Final = timedelta(minutes=2)
 """How long an object is its writer's without a word from it."""
@@ -119,8 +121,9 @@ class Receiver:
         async with self._database.tenant(tenant_id) as conn:
             await store.ensure_usage(conn, tenant_id=tenant_id)
             usage = await store.lock_usage(conn, tenant_id=tenant_id)
-            if usage.size_bytes + (announced.length or 0) > self._limits.tenant_bytes:
-                raise quota_used_up(self._limits)
+            most = await quota_of(conn, tenant_id, self._limits)
+            if usage.size_bytes + (announced.length or 0) > most:
+                raise quota_used_up(most, used=usage.size_bytes)
             if await store.count_arriving(conn, tenant_id=tenant_id) >= MOST_ARRIVING:
                 detail = f"{MOST_ARRIVING} uploads of this tenant are under way; try again when one has ended."
                 raise Unavailable(detail, code="payload.busy")
@@ -211,10 +214,15 @@ class _Hold:
             raise hold_lost()
 
 
-def quota_used_up(limits: PayloadLimits) -> Conflict:
+async def quota_of(conn: Connection, tenant_id: UUID, limits: PayloadLimits) -> int:
+    """Return how many bytes the tenant's payloads may take together."""
+    return (await quotas.read(conn, tenant_id=tenant_id)).of(Limit.PAYLOAD_BYTES, usual=limits.tenant_bytes)
+
+
+def quota_used_up(most: int, *, used: int) -> QuotaUsedUp:
     """Return what is answered when a payload does not fit."""
-    detail = f"The tenant's payloads may take {limits.tenant_bytes} bytes together: delete what is not needed any more."
-    return Conflict(detail, code="payload.quota")
+    detail = f"The tenant's payloads may take {most:,} bytes together: delete what is not needed any more."
+    return QuotaUsedUp(detail, code="quota.payload_bytes", told={"limit": most, "used": used})
 
 
 def hold_lost() -> Unavailable:

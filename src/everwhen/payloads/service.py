@@ -15,7 +15,7 @@ from everwhen.errors import Conflict, NotFound, Unavailable
 from everwhen.payloads import store
 from everwhen.payloads.depot import Depot
 from everwhen.payloads.model import Described, Payload, Staged, Usage
-from everwhen.payloads.receiving import Announced, PayloadLimits, Receiver, hold_lost, quota_used_up
+from everwhen.payloads.receiving import Announced, PayloadLimits, Receiver, hold_lost, quota_of, quota_used_up
 from everwhen.postgres.pool import Connection, Database
 from everwhen.runs import service as runs
 
@@ -105,11 +105,10 @@ class Payloads:
         )
 
     async def _count_in(self, conn: Connection, tenant_id: UUID, made: Payload) -> None:
-        counted = await store.add_usage(
-            conn, tenant_id=tenant_id, size_bytes=made.size_bytes, quota=self.limits.tenant_bytes
-        )
-        if not counted:
-            raise quota_used_up(self.limits)
+        most = await quota_of(conn, tenant_id, self.limits)
+        if not await store.add_usage(conn, tenant_id=tenant_id, size_bytes=made.size_bytes, quota=most):
+            used = await read_usage(conn, tenant_id=tenant_id)
+            raise quota_used_up(most, used=used.size_bytes)
 
     async def get(self, tenant_id: UUID, digest: str) -> Payload:
         """Read what is known of a payload; raise NotFound."""
@@ -127,8 +126,7 @@ class Payloads:
     async def usage(self, tenant_id: UUID) -> Usage:
         """Return what the tenant's payloads take."""
         async with self.database.tenant(tenant_id) as conn:
-            found = await store.read_usage(conn, tenant_id=tenant_id)
-        return found or Usage(size_bytes=0, payloads=0)
+            return await read_usage(conn, tenant_id=tenant_id)
 
     async def content(self, tenant_id: UUID, payload: Payload) -> AsyncIterator[bytes]:
         """Return a payload's bytes, the first of them read already, so that a store that is away is found out now."""
@@ -151,6 +149,11 @@ class Payloads:
             if user := await _who_needs(conn, tenant_id, digest):
                 raise Conflict(f"The payload is needed by {user}.", code="payload.in_use")
             await remove(conn, tenant_id, payload)
+
+
+async def read_usage(conn: Connection, *, tenant_id: UUID) -> Usage:
+    """Return what the tenant's payloads take, in the caller's transaction."""
+    return await store.read_usage(conn, tenant_id=tenant_id) or Usage(size_bytes=0, payloads=0)
 
 
 async def remove_if_loose(conn: Connection, tenant_id: UUID, digest: str, *, now: datetime) -> bool:

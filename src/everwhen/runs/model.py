@@ -111,6 +111,15 @@ class ScheduleTarget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """The queue of a task, and whether its tenant may have one more run (`granted`), of `most` a day."""
+
+    queue: str
+    granted: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LinedUp:
     """A run that has its place in the line of a queue."""
 

@@ -11,7 +11,9 @@ from typing import Final
 
 from everwhen.core.arrears_steps import CaughtUp, Step
 from everwhen.core.planning import Cursor, IntendedRun, Plan, Span
+from everwhen.core.quotas import count_by_day, within
 from everwhen.core.reasons import Reason
+from everwhen.limits import quotas
 from everwhen.overlap.service import GATEKEEPER_TOPIC
 from everwhen.postgres.pool import Connection
 from everwhen.postgres.wakeups import notify
@@ -44,7 +46,12 @@ async def ensure_partitions(conn: Connection, instants: Iterable[datetime]) -> N
 async def record_plans(
     conn: Connection, plans: Sequence[tuple[Cursor, Plan]], *, now: datetime, tz_version: str
 ) -> int:
-    """Write what was planned, by which release of the tz database; return how many runs are new."""
+    """Write what was planned, by which release of the tz database; return how many runs are new.
+
+    What is over a tenant's runs of a day is written as skipped; that is asked once for all plans.
+    """
+    if short := await quotas.use_runs(conn, count_by_day(plans)):
+        plans = within(plans, short)
     runs = [(cursor, run) for cursor, plan in plans for run in plan.runs]
     verdicts = [(cursor, run) for cursor, plan in plans for run in plan.verdicts]
     spans = [(cursor, span) for cursor, plan in plans for span in plan.spans]

@@ -495,6 +495,11 @@ with withdrawn as (
   returning w.tenant_id, w.run_id
 ), gone as (
   delete from everwhen.runs r using withdrawn w where r.tenant_id = w.tenant_id and r.run_id = w.run_id
+  returning r.tenant_id, (r.due_at at time zone 'UTC')::date as day
+), given_back as (
+  insert into everwhen.run_counts as c (tenant_id, day, shard, runs)
+  select g.tenant_id, g.day, 0, -count(*) from gone g group by g.tenant_id, g.day order by 2
+  on conflict (tenant_id, day, shard) do update set runs = c.runs + excluded.runs
 )
 insert into everwhen.events (tenant_id, run_id, at, kind, reason)
 select tenant_id, run_id, %(now)s, 'unplanned', %(reason)s from withdrawn
@@ -509,6 +514,11 @@ with withdrawn as (
   returning h.tenant_id, h.run_id
 ), gone as (
   delete from everwhen.runs r using withdrawn w where r.tenant_id = w.tenant_id and r.run_id = w.run_id
+  returning r.tenant_id, (r.due_at at time zone 'UTC')::date as day
+), given_back as (
+  insert into everwhen.run_counts as c (tenant_id, day, shard, runs)
+  select g.tenant_id, g.day, 0, -count(*) from gone g group by g.tenant_id, g.day order by 2
+  on conflict (tenant_id, day, shard) do update set runs = c.runs + excluded.runs
 )
 insert into everwhen.events (tenant_id, run_id, at, kind, reason)
 select tenant_id, run_id, %(now)s, 'unplanned', %(reason)s from withdrawn
@@ -595,9 +605,13 @@ from everwhen.schedules
 where tenant_id = %(tenant_id)s and name = %(name)s and state <> 'deleted'
 for share;
 
--- name: find_task_queue
--- Asked before a run is written, so that an unknown task costs no insert.
-select queue from everwhen.tasks where tenant_id = %(tenant_id)s and name = %(task)s;
+-- name: admit_run
+-- Asked before a run is written, so that an unknown task costs no insert: the task's queue, and whether the tenant may have
+-- one more run on that day, which is counted here.
+select t.queue, r.granted, r.most
+from everwhen.tasks t
+cross join lateral everwhen.use_runs(array[t.tenant_id], array[%(day)s::date], array[1], %(usual)s::bigint) r
+where t.tenant_id = %(tenant_id)s and t.name = %(task)s;
 
 -- name: read_runs
 -- The runs of a page of ids. Joined id by id, so that each look-up prunes to its own partition.

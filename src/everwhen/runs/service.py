@@ -16,11 +16,13 @@ from everwhen.core.flex import MOST_WINDOW
 from everwhen.core.ids import instant_of, scheduled_run_id
 from everwhen.core.lifecycle import TERMINAL, CancelRequested, Refused, Run, RunState, decide
 from everwhen.core.overlap import OverlapWish
+from everwhen.core.quotas import day_of
 from everwhen.core.reasons import Reason
 from everwhen.core.retry import RetryPolicy
 from everwhen.core.targets import WORKFLOW_QUEUE, workflow_of
 from everwhen.core.zones import add
 from everwhen.errors import Conflict, InvalidInput, NotFound, Unavailable
+from everwhen.limits import quotas
 from everwhen.overlap import service as overlap
 from everwhen.payloads.references import share_payloads
 from everwhen.postgres.pool import Connection, Database
@@ -350,12 +352,17 @@ async def _line_up(
         if target is None:
             raise _unknown_schedule()
     task = target.task if target else request.task
-    if task is None or await store.find_task_queue(conn, tenant_id=tenant_id, task=task) is None:
+    admitted = task and await store.admit_run(
+        conn, tenant_id=tenant_id, task=task, day=day_of(due_at), usual=quotas.USUAL_RUNS
+    )
+    if not admitted:
         workflow = workflow_of(task or "")
         if workflow is not None:
             detail = f"There is no workflow named {workflow}: create it first."
             raise InvalidInput.at("/workflow", detail, code="workflow.unknown")
         raise InvalidInput.at("/task", f"There is no task named {task}: create it first.", code="task.unknown")
+    if not admitted.granted:
+        raise quotas.runs_used_up(due_at)
     if request.has_input:
         await share_payloads(conn, tenant_id=tenant_id, value=request.input)
     await ensure_partitions(conn, [instant_of(run_id)])

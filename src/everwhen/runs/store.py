@@ -1,7 +1,7 @@
 """One function for each statement of `queries.sql`; the names are the statements'."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 from uuid import UUID
 
@@ -11,6 +11,7 @@ from everwhen.core.backfill import VerdictSpan
 from everwhen.postgres.fetch import execute_count, fetch_all, fetch_one, fetch_optional
 from everwhen.postgres.sql import load
 from everwhen.runs.model import (
+    Admission,
     Attempt,
     LastError,
     LinedUp,
@@ -479,9 +480,10 @@ async def share_schedule_target(conn: Conn, *, tenant_id: UUID, name: str) -> Sc
     return await fetch_optional(conn, _SQL["share_schedule_target"], params, ScheduleTarget)
 
 
-async def find_task_queue(conn: Conn, *, tenant_id: UUID, task: str) -> str | None:
-    """The queue of a task; None when there is none of this name."""
-    return await fetch_optional(conn, _SQL["find_task_queue"], {"tenant_id": tenant_id, "task": task}, str)
+async def admit_run(conn: Conn, *, tenant_id: UUID, task: str, day: date, usual: int) -> Admission | None:
+    """Count a run of a task on a day; None when there is no task of this name."""
+    params = {"tenant_id": tenant_id, "task": task, "day": day, "usual": usual}
+    return await fetch_optional(conn, _SQL["admit_run"], params, Admission)
 
 
 async def tail_events(conn: Conn, *, tenant_id: UUID, since: datetime, after: int, limit: int) -> list[TailedEvent]:

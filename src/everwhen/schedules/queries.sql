@@ -11,6 +11,12 @@ values
 on conflict (tenant_id, name) where state <> 'deleted' do nothing
 returning uid;
 
+-- name: count_schedules
+select count(*) as schedules from everwhen.schedules where tenant_id = %(tenant_id)s and state <> 'deleted';
+
+-- name: count_active
+select count(*) as schedules from everwhen.schedules where tenant_id = %(tenant_id)s and state = 'active';
+
 -- name: insert_revision
 -- What the schedule has become, with who changed it and why.
 insert into everwhen.schedule_revisions

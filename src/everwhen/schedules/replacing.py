@@ -12,7 +12,7 @@ from uuid import UUID
 
 from everwhen.core.differences import same
 from everwhen.core.flex import FlexMode
-from everwhen.errors import Conflict
+from everwhen.errors import Conflict, QuotaUsedUp
 from everwhen.postgres.pool import Connection, Database
 from everwhen.revisions import NONE, stale
 from everwhen.schedules import service
@@ -24,6 +24,8 @@ async def put_new_schedule(db: Database, *, tenant_id: UUID, draft: ScheduleDraf
     """Make a schedule as `create_schedule` does; raise PreconditionFailed when the name is taken."""
     try:
         return await service.create_schedule(db, tenant_id=tenant_id, draft=draft, change=change)
+    except QuotaUsedUp:
+        raise
     except Conflict:
         there = await service.get_schedule(db, tenant_id=tenant_id, name=draft.name)
         raise stale(NONE, there.revision) from None

@@ -28,6 +28,7 @@ from everwhen.calendars.service import set_calendars
 from everwhen.core.catchup import Rule
 from everwhen.core.errors import TriggerError
 from everwhen.core.ids import instant_of
+from everwhen.core.quotas import Limit
 from everwhen.core.reasons import Reason
 from everwhen.core.targets import workflow_of
 from everwhen.core.triggers import (
@@ -42,6 +43,7 @@ from everwhen.core.triggers import (
 )
 from everwhen.core.zones import FIRST_INSTANT, LAST_INSTANT, tz_version
 from everwhen.errors import Conflict, InvalidInput, NotFound
+from everwhen.limits import quotas
 from everwhen.pauses.service import refuse_until
 from everwhen.payloads.references import set_payloads
 from everwhen.postgres.pool import Connection, Database
@@ -110,8 +112,8 @@ async def create_schedule(db: Database, *, tenant_id: UUID, draft: ScheduleDraft
 
     One that begins in the past has what lies between as arrears. It may begin paused, in the same transaction.
 
-    Raises Conflict when the name is taken, InvalidInput when there is no such task or it begins too long ago or in the
-    future, TriggerError when it never fires.
+    Raises Conflict when the name is taken or the tenant has as many as it may have, InvalidInput when there is no such
+    task, it begins too long ago or in the future, or fires too often, TriggerError when it never fires.
     """
     async with db.tenant(tenant_id) as conn:
         return await make_schedule(conn, tenant_id=tenant_id, draft=draft, change=change)
@@ -127,6 +129,8 @@ async def make_schedule(conn: Connection, *, tenant_id: UUID, draft: ScheduleDra
     refuse_dense_rolls(spec.timing, after=now)
     since = arrears.beginning(spec, draft.since, now=now)
     await _insert(conn, tenant_id, uid, draft=draft, spec=own)
+    limits = await quotas.refuse_over(conn, Limit.SCHEDULES, store.count_schedules, tenant_id=tenant_id)
+    quotas.refuse_frequent(limits, spec.timing, after=now)
     await set_calendars(conn, tenant_id=tenant_id, schedule_uid=uid, names=names)
     await set_payloads(conn, tenant_id=tenant_id, schedule_uid=uid, value=draft.input)
     await tagging.note(conn, tenant_id=tenant_id, name=draft.name, tags=draft.tags)
@@ -175,6 +179,16 @@ async def get_schedule(db: Database, *, tenant_id: UUID, name: str) -> Schedule:
 async def read_schedule(conn: Connection, *, tenant_id: UUID, name: str) -> Schedule:
     """Read one schedule in the caller's transaction; raise NotFound."""
     return await _read(conn, tenant_id, name)
+
+
+async def count_schedules(conn: Connection, *, tenant_id: UUID) -> int:
+    """Return how many there are, paused ones included, in the caller's transaction."""
+    return await store.count_schedules(conn, tenant_id=tenant_id)
+
+
+async def count_active(conn: Connection, *, tenant_id: UUID) -> int:
+    """Return how many there are that plan runs, in the caller's transaction."""
+    return await store.count_active(conn, tenant_id=tenant_id)
 
 
 async def list_schedules(
@@ -226,6 +240,8 @@ async def change_schedule(
     in_force, spec = bind_spec(in_force, book), bind_spec(spec, book)
     refuse_never(spec)
     refuse_dense_rolls(spec.timing, after=conn.now)
+    if spec.timing != in_force.timing:
+        quotas.refuse_frequent(await quotas.read(conn, tenant_id=tenant_id), spec.timing, after=conn.now)
     if book:
         await set_calendars(conn, tenant_id=tenant_id, schedule_uid=cursor.uid, names=names)
     if "input" in after:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
-from everwhen.postgres.fetch import execute_count, fetch_all, fetch_optional
+from everwhen.postgres.fetch import execute_count, fetch_all, fetch_one, fetch_optional
 from everwhen.postgres.sql import load
 from everwhen.schedules.model import (
     CursorRow,
@@ -61,6 +61,16 @@ async def insert_schedule(
         "now": now,
     }
     return await fetch_optional(conn, _SQL["insert_schedule"], params, UUID)
+
+
+async def count_schedules(conn: Conn, *, tenant_id: UUID) -> int:
+    """How many there are that were not deleted."""
+    return await fetch_one(conn, _SQL["count_schedules"], {"tenant_id": tenant_id}, int)
+
+
+async def count_active(conn: Conn, *, tenant_id: UUID) -> int:
+    """How many there are that plan runs."""
+    return await fetch_one(conn, _SQL["count_active"], {"tenant_id": tenant_id}, int)
 
 
 async def insert_revision(

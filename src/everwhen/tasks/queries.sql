@@ -9,6 +9,10 @@ on conflict (tenant_id, name) do nothing
 returning name, queue, priority, retry::text as retry, timeout_seconds, start_deadline_seconds,
   total_deadline_seconds, heartbeat_timeout_seconds, tags, owner, revision, created_at, updated_at;
 
+-- name: count_tasks
+-- Workflows stand among them, and are none.
+select count(*) as tasks from everwhen.tasks where tenant_id = %(tenant_id)s and queue <> 'everwhen:workflows';
+
 -- name: open_lane
 -- The line at a queue exists before anything can wait in it.
 insert into everwhen.lanes (tenant_id, queue)

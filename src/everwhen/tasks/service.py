@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
+from everwhen.core.quotas import Limit
 from everwhen.core.tags import Tagged
-from everwhen.errors import Conflict, InvalidInput, NotFound
+from everwhen.errors import Conflict, InvalidInput, NotFound, QuotaUsedUp
+from everwhen.limits import quotas
 from everwhen.postgres.pool import Connection, Database
 from everwhen.revisions import ANY, NONE, Expected, refuse_stale, stale
 from everwhen.tags.service import find_names, set_tags
@@ -27,7 +29,11 @@ _KEPT = (
 
 
 async def create_task(db: Database, *, tenant_id: UUID, draft: TaskDraft) -> Task:
-    """Make a task and its line at the queue; raise Conflict when the name is taken."""
+    """Make a task and its line at the queue.
+
+    Raises Conflict when the name is taken or the tenant has as many as it may have, and InvalidInput when it asks for
+    more attempts than the tenant may have.
+    """
     async with db.tenant(tenant_id) as conn:
         await store.open_lane(conn, tenant_id=tenant_id, queue=draft.queue)
         row = await _insert(conn, tenant_id, draft)
@@ -59,8 +65,15 @@ async def _insert(conn: Connection, tenant_id: UUID, draft: TaskDraft) -> TaskRo
         now=conn.now,
     )
     if row is not None:
+        limits = await quotas.refuse_over(conn, Limit.TASKS, store.count_tasks, tenant_id=tenant_id)
+        quotas.refuse_attempts(limits, draft.retry.max_attempts)
         await set_tags(conn, tenant_id=tenant_id, kind=Tagged.TASK, name=draft.name, tags=draft.tags)
     return row
+
+
+async def count_tasks(conn: Connection, *, tenant_id: UUID) -> int:
+    """Return how many there are, workflows left out, in the caller's transaction."""
+    return await store.count_tasks(conn, tenant_id=tenant_id)
 
 
 async def get_task(db: Database, *, tenant_id: UUID, name: str) -> Task:
@@ -92,7 +105,7 @@ async def update_task(
     """Change the fields of `TaskDraft` that `changes` names; those of `retry` are merged one by one.
 
     Runs that wait already stay in their queue. Raises NotFound, PreconditionFailed when it is not the revision that was
-    expected, and InvalidInput when the merged retry policy does not fit together.
+    expected, and InvalidInput when the merged retry policy does not fit together, or asks for too many attempts.
     """
     async with db.tenant(tenant_id) as conn:
         row = await _locked(conn, tenant_id, name, expected)
@@ -120,6 +133,8 @@ async def put_new_task(db: Database, *, tenant_id: UUID, draft: TaskDraft) -> Ta
     """Make a task as `create_task` does; raise PreconditionFailed when the name is taken."""
     try:
         return await create_task(db, tenant_id=tenant_id, draft=draft)
+    except QuotaUsedUp:
+        raise
     except Conflict:
         raise stale(NONE, (await get_task(db, tenant_id=tenant_id, name=draft.name)).revision) from None
 
@@ -137,7 +152,10 @@ async def _change(
 ) -> Task:
     kept = {key: getattr(row, key) for key in _KEPT}
     after = kept | {key: value for key, value in changes.items() if key != _RETRY}
-    retry = _merged_retry(json.loads(row.retry), changes.get(_RETRY) or {})
+    before = json.loads(row.retry)
+    retry = _merged_retry(before, changes.get(_RETRY) or {})
+    if (attempts := json.loads(retry)["max_attempts"]) > before["max_attempts"]:
+        quotas.refuse_attempts(await quotas.read(conn, tenant_id=tenant_id), attempts)
     await store.open_lane(conn, tenant_id=tenant_id, queue=after["queue"])
     key: dict[str, Any] = {"tenant_id": tenant_id, "name": row.name}
     changed = await store.update_task(conn, **key, among=expected.among, retry=retry, now=conn.now, **after)

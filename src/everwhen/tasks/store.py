@@ -7,7 +7,7 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
-from everwhen.postgres.fetch import execute_count, fetch_all, fetch_optional
+from everwhen.postgres.fetch import execute_count, fetch_all, fetch_one, fetch_optional
 from everwhen.postgres.sql import load
 from everwhen.tasks.model import TaskRow
 
@@ -48,6 +48,11 @@ async def insert_task(
         "now": now,
     }
     return await fetch_optional(conn, _SQL["insert_task"], params, TaskRow)
+
+
+async def count_tasks(conn: Conn, *, tenant_id: UUID) -> int:
+    """How many there are, workflows left out."""
+    return await fetch_one(conn, _SQL["count_tasks"], {"tenant_id": tenant_id}, int)
 
 
 async def open_lane(conn: Conn, *, tenant_id: UUID, queue: str) -> int:

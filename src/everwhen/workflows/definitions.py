@@ -10,10 +10,12 @@ from uuid import UUID
 
 from everwhen.core.dag_json import parse_workflow, workflow_to_json
 from everwhen.core.dag_values import MOST_FAULTS, Fault, Node, Workflow, WorkflowError
+from everwhen.core.quotas import Limit
 from everwhen.core.retry import RetryPolicy
 from everwhen.core.tags import Tagged
 from everwhen.core.targets import WORKFLOW_QUEUE, workflow_task
-from everwhen.errors import Conflict, FieldError, InvalidInput, NotFound
+from everwhen.errors import Conflict, FieldError, InvalidInput, NotFound, QuotaUsedUp
+from everwhen.limits import quotas
 from everwhen.postgres.pool import Connection, Database
 from everwhen.revisions import ANY, NONE, Expected, refuse_stale, stale
 from everwhen.tags.service import find_names, set_tags
@@ -29,7 +31,11 @@ _ROOT: Final = "/definition"
 async def create_workflow(
     db: Database, *, tenant_id: UUID, name: str, definition: Mapping[str, Any], change: Change
 ) -> WorkflowRow:
-    """Make a workflow; raise InvalidInput with a pointer to each fault, and Conflict when the name is taken."""
+    """Make a workflow.
+
+    Raises InvalidInput with a pointer to each fault, and Conflict when the name is taken or the tenant has as many as
+    it may have.
+    """
     workflow = read_definition(name, definition)
     async with db.tenant(tenant_id) as conn:
         await _check_tasks(conn, tenant_id, workflow)
@@ -38,6 +44,7 @@ async def create_workflow(
         )
         if version is None:
             raise Conflict(f"A workflow named {name} exists already.", code="workflow.exists")
+        await quotas.refuse_over(conn, Limit.WORKFLOWS, catalogue.count_workflows, tenant_id=tenant_id)
         await catalogue.open_line(conn, tenant_id=tenant_id, queue=WORKFLOW_QUEUE)
         await catalogue.register_task(
             conn, tenant_id=tenant_id, task=workflow_task(name), queue=WORKFLOW_QUEUE, retry=ONCE, now=conn.now
@@ -47,12 +54,19 @@ async def create_workflow(
         return await _read(conn, tenant_id, name)
 
 
+async def count_workflows(conn: Connection, *, tenant_id: UUID) -> int:
+    """Return how many there are, in the caller's transaction."""
+    return await catalogue.count_workflows(conn, tenant_id=tenant_id)
+
+
 async def put_new_workflow(
     db: Database, *, tenant_id: UUID, name: str, definition: Mapping[str, Any], change: Change
 ) -> WorkflowRow:
     """Make a workflow as `create_workflow` does; raise PreconditionFailed when the name is taken."""
     try:
         return await create_workflow(db, tenant_id=tenant_id, name=name, definition=definition, change=change)
+    except QuotaUsedUp:
+        raise
     except Conflict:
         raise stale(NONE, (await get_workflow(db, tenant_id=tenant_id, name=name)).version) from None
 
@@ -164,12 +178,18 @@ async def _write(conn: Connection, tenant_id: UUID, workflow: Workflow, *, versi
 
 
 async def _check_tasks(conn: Connection, tenant_id: UUID, workflow: Workflow) -> None:
-    """Refuse nodes of tasks and workflows that are not there, and retry policies that do not fit together."""
+    """Refuse nodes of what is not there, and retry policies that do not fit together, or ask for too many attempts."""
     names = sorted({_target(node) for node in workflow.nodes})
     found = await catalogue.read_tasks(conn, tenant_id=tenant_id, names=names)
     retries = {each.name: each.retry for each in found}
     if faults := tuple(_task_faults(workflow, retries))[:MOST_FAULTS]:
         raise _invalid(faults)
+    asked: list[int | None] = [(node.retry or {}).get("max_attempts") for node in workflow.nodes]
+    if any(asked):
+        limits = await quotas.read(conn, tenant_id=tenant_id)
+        for index, attempts in enumerate(asked):
+            if attempts is not None:
+                quotas.refuse_attempts(limits, attempts, pointer=f"{_ROOT}/nodes/{index}/retry/max_attempts")
 
 
 def _task_faults(workflow: Workflow, retries: Mapping[str, str]) -> Iterable[Fault]:

@@ -17,6 +17,7 @@ from everwhen.core.ids import rerun_id
 from everwhen.core.reasons import Reason
 from everwhen.core.targets import WORKFLOW_QUEUE, workflow_of
 from everwhen.errors import Conflict, InvalidInput, NotFound
+from everwhen.limits import quotas
 from everwhen.postgres.pool import Connection, Database
 from everwhen.runs import service as runs
 from everwhen.runs.ends import OnEnded, nobody_follows
@@ -156,6 +157,7 @@ async def rerun_workflow_run(
 async def _make_generation(conn: Connection, row: WorkflowRunRow, *, nodes: Sequence[str], change: Change) -> UUID:
     version = await load_version(conn, tenant_id=row.tenant_id, workflow=row.workflow, version=row.version)
     begun = await _begun(conn, row, version.workflow, nodes)
+    await quotas.use_one_run(conn, tenant_id=row.tenant_id, due_at=conn.now)
     generation = row.generation + 1
     run_id = rerun_id(row.tenant_id, row.root_run_id, generation=generation, now=conn.now)
     await ensure_partitions(conn, [conn.now])

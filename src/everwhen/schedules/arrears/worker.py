@@ -6,7 +6,8 @@ and the same step is taken again, with the same run ids; after it, the step is d
 are committed together, so nothing is decided twice, whoever works on it.
 
 One that cannot be worked on (a spec that this version cannot read, a row that PostgreSQL refuses) is put off with its
-error, and keeps no other back.
+error, and keeps no other back. So is one whose tenant has used up its runs of the day: what was missed already can wait
+for a day with room.
 """
 
 import json
@@ -19,9 +20,13 @@ import psycopg
 import structlog
 
 from everwhen import failpoints
+from everwhen.core.arrears import Arrears
 from everwhen.core.arrears_steps import Step, step
 from everwhen.core.calendar_use import Book
+from everwhen.core.quotas import Day, day_of
+from everwhen.core.reasons import Reason
 from everwhen.core.zones import ZoneSource
+from everwhen.limits import quotas
 from everwhen.postgres.pool import Connection
 from everwhen.runs.planning import CaughtUpStep, record_caught_up
 from everwhen.schedules.arrears import store
@@ -59,7 +64,10 @@ class WorkedOff:
 
 
 class _Made(NamedTuple):
+    """A step, and what it starts from."""
+
     row: ArrearsRow
+    start: Arrears
     step: Step
 
 
@@ -72,6 +80,7 @@ async def work_off(
     runs = 0
     if rows:
         made = await _steps(conn, rows, now=now, limit=max(1, instants // len(rows)), zones=zones)
+        made = await _with_room(conn, made, now=now)
         runs = await _write_or_put_off(conn, made, now=now, zones=zones)
     next_at = await store.next_look(conn)
     failpoints.hit("catchup.before_commit")
@@ -93,19 +102,42 @@ async def _steps(
     made: list[_Made] = []
     for row, (tenant_id, text) in zip(rows, named, strict=True):
         try:
-            made.append(_Made(row, _step(row, text, books.get(tenant_id), now=now, limit=limit, zones=zones)))
+            start = _start(row, text, books.get(tenant_id), zones=zones)
+            made.append(_Made(row, start, step(start, now=now, limit=limit)))
         except Exception as error:  # noqa: BLE001  # one bad schedule never stops the loop: it is put off, and says why
             await _put_off(conn, row, error, now=now)
     return made
 
 
-def _step(  # what a step is made of
-    row: ArrearsRow, text: str, book: Book | None, *, now: datetime, limit: int, zones: ZoneSource | None
-) -> Step:
+def _start(row: ArrearsRow, text: str, book: Book | None, *, zones: ZoneSource | None) -> Arrears:
     spec = parse_spec(text, zones)
-    if book:
-        spec = bind_spec(spec, book)
-    return step(arrears_from_row(row, spec), now=now, limit=limit)
+    return arrears_from_row(row, bind_spec(spec, book) if book else spec)
+
+
+async def _with_room(conn: Connection, made: Sequence[_Made], *, now: datetime) -> list[_Made]:
+    """Return the steps whose runs the tenants may still have today; smaller ones where there is room for less."""
+    day = day_of(now)
+    wanted: dict[Day, int] = {}
+    for each in made:
+        wanted[each.row.tenant_id, day] = wanted.get((each.row.tenant_id, day), 0) + len(each.step.runs)
+    room = await quotas.use_runs(conn, wanted)
+    fitting = [each for each in made if (each.row.tenant_id, day) not in room]
+    for each in (each for each in made if (each.row.tenant_id, day) in room):
+        key = each.row.tenant_id, day
+        smaller = each if len(each.step.runs) <= room[key] else _shortened(each, most=room[key], now=now)
+        if smaller is None:
+            await _put_off(conn, each.row, f"{Reason.QUOTA_RUNS_PER_DAY}: the runs of the day are used up", now=now)
+        else:
+            fitting.append(smaller)
+            room[key] -= len(smaller.step.runs)
+    await quotas.give_back_runs(conn, room)
+    return fitting
+
+
+def _shortened(made: _Made, *, most: int, now: datetime) -> _Made | None:
+    """Return a step from the same place with no more than so many runs; None: there is none."""
+    smaller = made._replace(step=step(made.start, now=now, limit=most)) if most > 0 else None
+    return smaller if smaller is not None and len(smaller.step.runs) <= most else None
 
 
 async def _write_or_put_off(conn: Connection, made: Sequence[_Made], *, now: datetime, zones: ZoneSource | None) -> int:
@@ -160,14 +192,15 @@ async def _save(conn: Connection, made: Sequence[_Made], *, now: datetime) -> No
     )
 
 
-async def _put_off(conn: Connection, row: ArrearsRow, error: Exception, *, now: datetime) -> None:
+async def _put_off(conn: Connection, row: ArrearsRow, error: Exception | str, *, now: datetime) -> None:
     wait = min(timedelta(minutes=1) * 2 ** min(row.failures, 10), MOST_PUT_OFF)
-    log.warning("arrears.put_off", schedule_uid=str(row.schedule_uid), error=repr(error))
+    text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+    log.warning("arrears.put_off", schedule_uid=str(row.schedule_uid), error=text)
     await store.put_off_arrears(
         conn,
         tenant_id=row.tenant_id,
         schedule_uid=row.schedule_uid,
         arrears_id=row.arrears_id,
         look_at=now + wait,
-        error=f"{type(error).__name__}: {error}".replace("\x00", "")[:1000],
+        error=text.replace("\x00", "")[:1000],
     )

@@ -7,6 +7,9 @@ values (%(tenant_id)s, %(name)s, 1, %(tags)s, %(owner)s, %(now)s, %(now)s)
 on conflict (tenant_id, name) do nothing
 returning version;
 
+-- name: count_workflows
+select count(*) as workflows from everwhen.workflows where tenant_id = %(tenant_id)s;
+
 -- name: next_version
 -- Zero rows: it is another version than the caller means.
 update everwhen.workflows

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
-from everwhen.postgres.fetch import execute_count, fetch_all, fetch_optional
+from everwhen.postgres.fetch import execute_count, fetch_all, fetch_one, fetch_optional
 from everwhen.postgres.sql import load
 from everwhen.workflows.model import LatestVersion, TaskRetry, VersionItem, WorkflowItem, WorkflowRow
 
@@ -22,6 +22,11 @@ async def insert_workflow(
     """Return the first version's number; None when the name is taken."""
     params = {"tenant_id": tenant_id, "name": name, "tags": list(tags), "owner": owner, "now": now}
     return await fetch_optional(conn, _SQL["insert_workflow"], params, int)
+
+
+async def count_workflows(conn: Conn, *, tenant_id: UUID) -> int:
+    """How many there are."""
+    return await fetch_one(conn, _SQL["count_workflows"], {"tenant_id": tenant_id}, int)
 
 
 async def next_version(
