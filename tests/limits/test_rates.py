@@ -55,7 +55,9 @@ class Row:
 
     def _draw(self, want):
         now, key = time.monotonic(), (want.bucket, want.whose)
-        drawn = draw(max(0.0, self._full_at.get(key, 0.0) - now), want.allowance, owed=want.owed, wanted=want.wanted)
+        drawn = draw(
+            max(0.0, self._full_at.get(key, 0.0) - now), want.allowance, owed=want.owed - want.kept, wanted=want.wanted
+        )
         self._full_at[key] = now + drawn.full_in
         return drawn
 
@@ -341,7 +343,7 @@ async def test_memory_is_bounded_whoever_asks_and_what_is_forgotten_is_not_forgi
 
 async def test_what_nobody_spends_is_given_back():
     row = Row()
-    limits = RateLimits({Bucket.TENANT: Allowance(100, 4)}, row)  # held for a tenth of a second
+    limits = RateLimits({Bucket.TENANT: Allowance(100, 4)}, row)  # held for a fifth of a second
     held = limits.find(Bucket.TENANT, "acme")
     assert await limits.spend(held)
     async with asyncio.timeout(10):
@@ -401,8 +403,8 @@ async def test_three_copies_under_parallel_clients_keep_to_the_limit(database):
 
 async def test_a_full_bucket_leaves_no_row(database):
     wants = [
-        Want(bucket=Bucket.TENANT, whose="a", tenant_id=None, allowance=Allowance(10, 600), owed=0, wanted=1),
-        Want(bucket=Bucket.TENANT, whose="b", tenant_id=None, allowance=Allowance(10, 600), owed=0, wanted=0),
+        Want(bucket=Bucket.TENANT, whose="a", tenant_id=None, allowance=Allowance(10, 600), owed=0, kept=0, wanted=1),
+        Want(bucket=Bucket.TENANT, whose="b", tenant_id=None, allowance=Allowance(10, 600), owed=0, kept=0, wanted=0),
     ]
     assert [drawn.granted for drawn, _ in await DatabaseDraw(database)(wants)] == [1, 0]
     async with database.system() as conn:

@@ -16,9 +16,10 @@ A request is let in by the first of these that can:
 
 Invariants, for n copies and any stretch of T seconds
 
-1. No more is let in than (quota + rate x T) x (1 + n / 200) + quota x n / 200 + 2 x rate x hold. What was drawn has
-   left the bucket; what a copy keeps without spending it comes back within `hold`, and only as much as the bucket has
-   filled meanwhile can be had twice: the last term, a twentieth of the quota. With three copies that is 8 percent.
+1. No more is let in than (quota + rate x T) x (1 + n / 200) + quota x n / 200 + rate x hold. What was drawn has left
+   the bucket. Each draw brings back what the one before left, so nothing is kept for longer than `hold` without being
+   spent; only as much as the bucket has filled meanwhile can be had twice, which is the last term, a twentieth of the
+   quota. With three copies all of it is 8 percent.
 2. What is drawn and not spent is given back, so nobody loses what another copy did not use.
 3. What was let in without being drawn is owed, and the next draw takes it first: a bucket may be in debt, and whoever
    overdrew it waits for that, too.
@@ -39,13 +40,16 @@ from typing import Final, NamedTuple
 SHARE: Final = 200
 """Each copy's own part of a bucket, and the most that it may owe: one of so many."""
 
-HOLDS: Final = 40
+HOLDS: Final = 20
 """A stock is kept for one of so many parts of the time in which the bucket fills."""
 
 LEAST_PART: Final = 50
 MOST_PART: Final = 8
 """A draw is at least, and at most, such a part of the bucket."""
 
+_LOW_PART: Final = 4
+_AMPLE: Final = 1.5
+_BRIEFLY: Final = 1e-3
 _ROUNDING: Final = 1e-6
 _LONG_AGO: Final = float("-inf")
 
@@ -166,18 +170,21 @@ class Stock:
         if now < self.dry_until:
             return False
         if self.left:
-            return self.left * 2 < self.lot
+            return self.left * _LOW_PART < self.lot
         return self.owed != 0 or self.share_full_at - now > self.allowance.seconds / 2
 
-    def wanted(self) -> int:
-        """Return how many to draw: what was used since the last draw twice over, within bounds."""
-        return max(self.allowance.least, min(self.allowance.most, 2 * self.spent))
+    def wanted(self, now: float) -> int:
+        """Return how many to draw: what lasts for as long as it may be kept, at the present pace, and a half more."""
+        pace = self.spent / max(now - self.drawn_at, _BRIEFLY)
+        return max(self.allowance.least, min(self.allowance.most, math.ceil(_AMPLE * pace * self.allowance.hold)))
 
-    def take(self, drawn: Drawn, *, wanted: int, owed: int, now: float) -> None:
-        """Add what a draw came to that was asked for with these numbers."""
+    def take(self, drawn: Drawn, *, wanted: int, owed: int, kept: int, now: float) -> None:
+        """Put what a draw came to in the place of what was left; it was asked for with these numbers."""
         allowance = self.allowance
         self.owed -= owed
-        self.left += drawn.granted
+        self.left = drawn.granted - (kept - self.left)
+        if self.left < 0:  # more was spent meanwhile
+            self.owed, self.left = self.owed - self.left, 0
         self.lot = wanted
         self.spent = 0
         self.drawn_at = now
@@ -188,9 +195,9 @@ class Stock:
 
     def draw_alone(self, now: float, *, wanted: int) -> None:
         """Draw from what this copy knows of the bucket, since nobody answers."""
-        owed = self.owed
-        drawn = draw(max(0.0, self.bucket_full_at - now), self.allowance, owed=owed, wanted=wanted)
-        self.take(drawn, wanted=wanted, owed=owed, now=now)
+        owed, kept = self.owed, self.left
+        drawn = draw(max(0.0, self.bucket_full_at - now), self.allowance, owed=owed - kept, wanted=wanted)
+        self.take(drawn, wanted=wanted, owed=owed, kept=kept, now=now)
 
     def remaining(self, now: float) -> int:
         """Return how many more there are, as far as this copy knows."""

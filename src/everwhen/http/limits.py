@@ -84,13 +84,14 @@ class Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Want:
-    """What a copy asks of one bucket."""
+    """What a copy asks of one bucket. It brings back what it has `kept`, and pays what it has `owed`."""
 
     bucket: Bucket
     whose: Whose
     tenant_id: UUID | None
     allowance: Allowance
     owed: int
+    kept: int
     wanted: int
 
 
@@ -235,7 +236,7 @@ class RateLimits:
                 drawn, allowance = found[index]
                 if allowance != held.stock.allowance:
                     held.allow(allowance)
-                held.stock.take(drawn, wanted=want.wanted, owed=want.owed, now=now)
+                held.stock.take(drawn, wanted=want.wanted, owed=want.owed, kept=want.kept, now=now)
             self._note(held)
         for each in done:
             if not each.done():
@@ -304,5 +305,6 @@ def _want(held: Held, now: float) -> Want:
         tenant_id=held.tenant_id,
         allowance=stock.allowance,
         owed=stock.owed,
-        wanted=max(stock.wanted(), held.waiting) if is_to_fill else 0,
+        kept=stock.left,
+        wanted=max(stock.wanted(now), held.waiting) if is_to_fill else 0,
     )

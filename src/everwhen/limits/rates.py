@@ -30,7 +30,7 @@ class DatabaseDraw:
                 tenant_ids=[want.tenant_id for _, want in ordered],
                 quotas=[want.allowance.quota for _, want in ordered],
                 seconds=[want.allowance.seconds for _, want in ordered],
-                owed=[want.owed for _, want in ordered],
+                owed=[want.owed - want.kept for _, want in ordered],
                 wanted=[want.wanted for _, want in ordered],
                 now=conn.now,
             )

@@ -157,6 +157,56 @@ begin
   return null;
 end $$;
 
+CREATE FUNCTION everwhen.use_runs(tenant_ids uuid[], days date[], wanted integer[], usual bigint) RETURNS TABLE(n integer, granted integer, most bigint)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+declare
+  own  constant smallint := 1 + pg_backend_pid() % 63;
+  near integer[];
+  a    record;
+begin
+  near := array(
+    select i.n::integer
+    from unnest(tenant_ids, days, wanted) with ordinality as i (tenant_id, day, wanted, n)
+    left join lateral (
+      select l.runs_per_day from everwhen.tenant_limits l where l.tenant_id = i.tenant_id offset 0) l on true
+    left join lateral (
+      select sum(c.runs) as used from everwhen.run_counts c
+      where c.tenant_id = i.tenant_id and c.day = i.day offset 0) c on true
+    where coalesce(c.used, 0) + i.wanted
+            > coalesce(l.runs_per_day, usual) - greatest(coalesce(l.runs_per_day, usual) / 10, 10000)
+    order by i.tenant_id, i.day);
+  insert into everwhen.run_counts as c (tenant_id, day, shard, runs)
+  select i.tenant_id, i.day, own, i.wanted
+  from unnest(tenant_ids, days, wanted) with ordinality as i (tenant_id, day, wanted, n)
+  where i.n <> all(near)
+  order by i.tenant_id, i.day
+  on conflict (tenant_id, day, shard) do update set runs = c.runs + excluded.runs;
+  for a in
+    select i.n::integer as n, i.tenant_id, i.day, i.wanted
+    from unnest(near) as m (n)
+    join unnest(tenant_ids, days, wanted) with ordinality as i (tenant_id, day, wanted, n) on i.n = m.n
+    order by i.tenant_id, i.day
+  loop
+    insert into everwhen.run_counts (tenant_id, day, shard, runs) values (a.tenant_id, a.day, 0, 0) on conflict do nothing;
+    perform from everwhen.run_counts c where c.tenant_id = a.tenant_id and c.day = a.day order by c.shard for update;
+    n := a.n;
+    most := coalesce(
+      (select l.runs_per_day from everwhen.tenant_limits l where l.tenant_id = a.tenant_id), usual);
+    granted := greatest(0, least(a.wanted, most - (
+      select sum(c.runs) from everwhen.run_counts c where c.tenant_id = a.tenant_id and c.day = a.day)));
+    update everwhen.run_counts c
+    set runs = c.runs + granted, skipped = c.skipped + a.wanted - granted
+    where c.tenant_id = a.tenant_id and c.day = a.day and c.shard = 0;
+    return next;
+  end loop;
+  return query
+    select i.n::integer, i.wanted, usual
+    from unnest(tenant_ids, days, wanted) with ordinality as i (tenant_id, day, wanted, n)
+    where i.n <> all(near);
+end $$;
+
 CREATE TABLE everwhen.admitted (
     tenant_id uuid NOT NULL,
     schedule_uid uuid NOT NULL,
@@ -867,6 +917,17 @@ CREATE TABLE everwhen.replies (
 
 ALTER TABLE ONLY everwhen.replies FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE everwhen.request_counts (
+    tenant_id uuid NOT NULL,
+    day date NOT NULL,
+    requests bigint NOT NULL,
+    refused bigint NOT NULL,
+    worker_requests bigint NOT NULL
+)
+WITH (fillfactor='50');
+
+ALTER TABLE ONLY everwhen.request_counts FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE everwhen.revocations (
     tenant_id uuid NOT NULL,
     kind text NOT NULL,
@@ -881,6 +942,17 @@ CREATE TABLE everwhen.revocations (
 );
 
 ALTER TABLE ONLY everwhen.revocations FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.run_counts (
+    tenant_id uuid NOT NULL,
+    day date NOT NULL,
+    shard smallint NOT NULL,
+    runs bigint NOT NULL,
+    skipped bigint DEFAULT 0 NOT NULL
+)
+WITH (fillfactor='50');
+
+ALTER TABLE ONLY everwhen.run_counts FORCE ROW LEVEL SECURITY;
 
 CREATE TABLE everwhen.run_ends (
     tenant_id uuid NOT NULL,
@@ -1132,6 +1204,42 @@ CREATE TABLE everwhen.tenant_keys (
 );
 
 ALTER TABLE ONLY everwhen.tenant_keys FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.tenant_limits (
+    tenant_id uuid NOT NULL,
+    revision integer NOT NULL,
+    attempts bigint,
+    calendars bigint,
+    channels bigint,
+    members bigint,
+    minimum_interval_seconds bigint,
+    payload_bytes bigint,
+    requests_per_minute bigint,
+    runs_per_day bigint,
+    schedules bigint,
+    subscriptions bigint,
+    tasks bigint,
+    tokens bigint,
+    workflows bigint,
+    changed_by text NOT NULL,
+    changed_at timestamp with time zone NOT NULL,
+    CONSTRAINT tenant_limits_attempts_check CHECK ((attempts >= 1)),
+    CONSTRAINT tenant_limits_calendars_check CHECK ((calendars >= 0)),
+    CONSTRAINT tenant_limits_channels_check CHECK ((channels >= 0)),
+    CONSTRAINT tenant_limits_members_check CHECK ((members >= 0)),
+    CONSTRAINT tenant_limits_minimum_interval_seconds_check CHECK ((minimum_interval_seconds >= 1)),
+    CONSTRAINT tenant_limits_payload_bytes_check CHECK ((payload_bytes >= 0)),
+    CONSTRAINT tenant_limits_requests_per_minute_check CHECK ((requests_per_minute >= 6)),
+    CONSTRAINT tenant_limits_revision_check CHECK ((revision > 0)),
+    CONSTRAINT tenant_limits_runs_per_day_check CHECK ((runs_per_day >= 0)),
+    CONSTRAINT tenant_limits_schedules_check CHECK ((schedules >= 0)),
+    CONSTRAINT tenant_limits_subscriptions_check CHECK ((subscriptions >= 0)),
+    CONSTRAINT tenant_limits_tasks_check CHECK ((tasks >= 0)),
+    CONSTRAINT tenant_limits_tokens_check CHECK ((tokens >= 0)),
+    CONSTRAINT tenant_limits_workflows_check CHECK ((workflows >= 0))
+);
+
+ALTER TABLE ONLY everwhen.tenant_limits FORCE ROW LEVEL SECURITY;
 
 CREATE TABLE everwhen.tenants (
     id uuid NOT NULL,
@@ -1387,8 +1495,14 @@ ALTER TABLE ONLY everwhen.rate_buckets
 ALTER TABLE ONLY everwhen.replies
     ADD CONSTRAINT replies_pkey PRIMARY KEY (tenant_id, principal, operation, key);
 
+ALTER TABLE ONLY everwhen.request_counts
+    ADD CONSTRAINT request_counts_pkey PRIMARY KEY (tenant_id, day);
+
 ALTER TABLE ONLY everwhen.revocations
     ADD CONSTRAINT revocations_pkey PRIMARY KEY (tenant_id, kind, value);
+
+ALTER TABLE ONLY everwhen.run_counts
+    ADD CONSTRAINT run_counts_pkey PRIMARY KEY (tenant_id, day, shard);
 
 ALTER TABLE ONLY everwhen.run_ends
     ADD CONSTRAINT run_ends_pkey PRIMARY KEY (tenant_id, run_id);
@@ -1437,6 +1551,9 @@ ALTER TABLE ONLY everwhen.tasks
 
 ALTER TABLE ONLY everwhen.tenant_keys
     ADD CONSTRAINT tenant_keys_pkey PRIMARY KEY (tenant_id);
+
+ALTER TABLE ONLY everwhen.tenant_limits
+    ADD CONSTRAINT tenant_limits_pkey PRIMARY KEY (tenant_id);
 
 ALTER TABLE ONLY everwhen.tenants
     ADD CONSTRAINT tenants_name_key UNIQUE (name);
@@ -1535,6 +1652,8 @@ CREATE INDEX replies_expired ON everwhen.replies USING btree (expires_at);
 CREATE INDEX revocations_at ON everwhen.revocations USING btree (revoked_at);
 
 CREATE INDEX revocations_expiry ON everwhen.revocations USING btree (expires_at);
+
+CREATE INDEX run_counts_shards ON everwhen.run_counts USING btree (day) WHERE (shard <> 0);
 
 CREATE INDEX run_ends_dead ON ONLY everwhen.run_ends USING btree (tenant_id, COALESCE(fingerprint, ''::text), run_id) WHERE (state = 'dead'::text);
 
@@ -1716,6 +1835,12 @@ ALTER TABLE ONLY everwhen.punctuality
 ALTER TABLE ONLY everwhen.replies
     ADD CONSTRAINT replies_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
 
+ALTER TABLE ONLY everwhen.request_counts
+    ADD CONSTRAINT request_counts_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
+ALTER TABLE ONLY everwhen.run_counts
+    ADD CONSTRAINT run_counts_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
 ALTER TABLE ONLY everwhen.schedule_revisions
     ADD CONSTRAINT schedule_revisions_tenant_id_uid_fkey FOREIGN KEY (tenant_id, uid) REFERENCES everwhen.schedules(tenant_id, uid);
 
@@ -1751,6 +1876,9 @@ ALTER TABLE ONLY everwhen.tasks
 
 ALTER TABLE ONLY everwhen.tenant_keys
     ADD CONSTRAINT tenant_keys_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
+ALTER TABLE ONLY everwhen.tenant_limits
+    ADD CONSTRAINT tenant_limits_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
 
 ALTER TABLE ONLY everwhen.watermarks
     ADD CONSTRAINT watermarks_tenant_id_schedule_uid_fkey FOREIGN KEY (tenant_id, schedule_uid) REFERENCES everwhen.schedules(tenant_id, uid);
@@ -1876,7 +2004,11 @@ CREATE POLICY all_tenants ON everwhen.punctuality TO everwhen_system USING (true
 
 CREATE POLICY all_tenants ON everwhen.replies TO everwhen_system USING (true) WITH CHECK (true);
 
+CREATE POLICY all_tenants ON everwhen.request_counts TO everwhen_system USING (true) WITH CHECK (true);
+
 CREATE POLICY all_tenants ON everwhen.revocations TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.run_counts TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.run_ends TO everwhen_system USING (true) WITH CHECK (true);
 
@@ -1903,6 +2035,8 @@ CREATE POLICY all_tenants ON everwhen.tagged TO everwhen_system USING (true) WIT
 CREATE POLICY all_tenants ON everwhen.tasks TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.tenant_keys TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.tenant_limits TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.tenants TO everwhen_system USING (true) WITH CHECK (true);
 
@@ -2040,7 +2174,11 @@ CREATE POLICY own_rows ON everwhen.punctuality TO everwhen_tenant USING ((tenant
 
 CREATE POLICY own_rows ON everwhen.replies TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
+CREATE POLICY own_rows ON everwhen.request_counts TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
 CREATE POLICY own_rows ON everwhen.revocations TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
+CREATE POLICY own_rows ON everwhen.run_counts TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.run_ends TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
@@ -2067,6 +2205,8 @@ CREATE POLICY own_rows ON everwhen.tagged TO everwhen_tenant USING ((tenant_id =
 CREATE POLICY own_rows ON everwhen.tasks TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.tenant_keys TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
+CREATE POLICY own_rows ON everwhen.tenant_limits TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.waiting TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
@@ -2098,7 +2238,11 @@ ALTER TABLE everwhen.punctuality ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.replies ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE everwhen.request_counts ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE everwhen.revocations ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.run_counts ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.run_ends ENABLE ROW LEVEL SECURITY;
 
@@ -2125,6 +2269,8 @@ ALTER TABLE everwhen.tagged ENABLE ROW LEVEL SECURITY;
 ALTER TABLE everwhen.tasks ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.tenant_keys ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.tenant_limits ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.tenants ENABLE ROW LEVEL SECURITY;
 
@@ -2304,8 +2450,14 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.rate_buckets TO everwhen_sys
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.replies TO everwhen_tenant;
 GRANT SELECT,DELETE,UPDATE ON TABLE everwhen.replies TO everwhen_system;
 
+GRANT SELECT ON TABLE everwhen.request_counts TO everwhen_tenant;
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.request_counts TO everwhen_system;
+
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.revocations TO everwhen_tenant;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.revocations TO everwhen_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.run_counts TO everwhen_tenant;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.run_counts TO everwhen_system;
 
 GRANT SELECT,INSERT ON TABLE everwhen.run_ends TO everwhen_tenant;
 GRANT SELECT,INSERT ON TABLE everwhen.run_ends TO everwhen_system;
@@ -2349,6 +2501,9 @@ GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.tasks TO everwhen_system;
 
 GRANT SELECT,INSERT ON TABLE everwhen.tenant_keys TO everwhen_tenant;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.tenant_keys TO everwhen_system;
+
+GRANT SELECT ON TABLE everwhen.tenant_limits TO everwhen_tenant;
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.tenant_limits TO everwhen_system;
 
 GRANT SELECT ON TABLE everwhen.tenants TO everwhen_tenant;
 GRANT SELECT,INSERT ON TABLE everwhen.tenants TO everwhen_system;
