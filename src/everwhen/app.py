@@ -41,6 +41,7 @@ from everwhen.config import RoleName, Settings
 from everwhen.core.alert_retry import Patience
 from everwhen.core.zones import use_tzdata_only
 from everwhen.dead_letters import api as dead_letters_api
+from everwhen.declarations import api as declarations_api
 from everwhen.dispatch.api import BODY_FACTOR, WorkerApi, WorkerLimits
 from everwhen.dispatch.lines import Lines
 from everwhen.dispatch.reaper import Reaper
@@ -111,6 +112,7 @@ FEATURES: Final = (
     sessions_api,
     tasks_api,
     calendars_api,
+    declarations_api,
     schedules_api,
     ahead_api,
     catchup_api,

@@ -121,6 +121,13 @@ BODIES = {
     "put_alert_template": {"source": "{{ tenant }}"},
     "preview_alert_template": {"kind": "run.dead", "templates": {"subject": "{{ tenant }}"}},
     "create_tenant": {"name": "acme"},
+    "plan_declarations": {
+        "documents": [{"kind": "Schedule", "name": "x", "spec": DEFINITION}],
+        "absent": [{"kind": "Task", "name": "y"}],
+        "owner": "git",
+        "adopt": True,
+        "days": 7,
+    },
     "create_task": {"name": "report", **TASK},
     "update_task": TASK,
     "replace_task": {**TASK, "owner": "acme/ops"},

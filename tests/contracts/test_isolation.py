@@ -156,6 +156,13 @@ BODIES = {
     "get_payload": None,
     "get_payload_content": None,
     "upload_payload": {"content": "{}"},
+    "list_declarations": None,
+    "plan_declarations": {
+        "owner": "git",
+        "adopt": True,
+        "absent": [{"kind": "Calendar", "name": "{calendar}"}],
+        "documents": [{"kind": "Schedule", "name": "{schedule}", "spec": {"task": "{}", "trigger": CRON}}],
+    },
     "create_task": {"name": "{}-2"},
     "update_task": {"priority": 1},
     "replace_task": {"priority": 2},
@@ -215,7 +222,7 @@ NAMELESS = {
     "list_dead_letters", "list_dead_runs", "dismiss_dead_letters", "create_operation", "list_operations",
     "pause_tenant", "resume_tenant", "list_pauses", "list_pause_changes",
     "list_findings",
-    "list_workflows", "list_payloads", "upload_payload",
+    "list_declarations", "plan_declarations", "list_workflows", "list_payloads", "upload_payload",
 }  # fmt: skip
 # These are about no tenant at all.
 PLATFORM = {

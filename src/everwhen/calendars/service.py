@@ -106,6 +106,26 @@ async def list_calendars(db: Database, *, tenant_id: UUID, after: str = "", limi
         return await store.list_calendars(conn, tenant_id=tenant_id, after=after, limit=limit)
 
 
+async def find_calendars(conn: Connection, *, tenant_id: UUID, names: Sequence[str]) -> list[CalendarRow]:
+    """Return those of these calendars that there are, in the caller's transaction."""
+    return await store.list_declared_named(conn, tenant_id=tenant_id, names=names)
+
+
+async def page_calendars(
+    conn: Connection, *, tenant_id: UUID, owner: str | None, after: str, limit: int
+) -> list[CalendarRow]:
+    """Return up to `limit` calendars of an owner, or of everybody, after `after`, in the caller's transaction."""
+    page: dict[str, Any] = {"tenant_id": tenant_id, "after": after, "limit": limit}
+    if owner is None:
+        return await store.list_declared(conn, **page)
+    return await store.list_declared_of_owner(conn, **page, owner=owner)
+
+
+async def users_of(conn: Connection, *, tenant_id: UUID, name: str, limit: int) -> list[str]:
+    """Return the names of up to `limit` schedules that use a calendar, in the caller's transaction."""
+    return await store.users_of(conn, tenant_id=tenant_id, calendar=name, limit=limit)
+
+
 async def list_versions(db: Database, *, tenant_id: UUID, name: str, after: int = 0, limit: int) -> list[VersionItem]:
     """Return up to `limit` versions of a calendar after this one, oldest first; raise NotFound."""
     async with db.tenant(tenant_id) as conn:

@@ -89,15 +89,16 @@ class YearOut(BaseModel):
     days: list[DayOut]
 
 
-def draft_of(body: VersionIn, *, by: str) -> CalendarDraft:
+def draft_of(body: CalendarFields, *, by: str) -> CalendarDraft:
     """Return the draft of a version; raise TriggerError."""
     given = body.effective_from
+    said = body if isinstance(body, VersionIn) else None
     return CalendarDraft(
         definition=parse_definition(body.definition),
         effective_from=None if given is None else parse_date(given, "effective_from"),
         changed_by=by,
-        reason=body.reason,
-        owner=body.owner,
+        reason=said and said.reason,
+        owner=said and said.owner,
         has_owner="owner" in body.model_fields_set,
     )
 

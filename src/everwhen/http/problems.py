@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 import psycopg
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -28,6 +29,7 @@ from everwhen.errors import (
     Unauthenticated,
     Unavailable,
 )
+from everwhen.http.hints import hint
 from everwhen.postgres.errors import IndeterminateCommitError
 from everwhen.roles import OUTAGE
 
@@ -119,9 +121,17 @@ async def _on_database_error(request: Request, error: Exception) -> Response:
     return problem_response(request, Unavailable("The database is away; try again.", code="database.unavailable"))
 
 
+def field_errors(
+    errors: Sequence[Mapping[str, Any]], body: object, *, model: type[BaseModel] | None
+) -> tuple[FieldError, ...]:
+    """Return what is wrong with a body of a model; `errors` as the model's validation tells them."""
+    return tuple(_field_error({**found, "loc": ("body", *found["loc"])}, body, model) for found in errors)
+
+
 async def _on_validation_error(request: Request, error: Exception) -> Response:
     invalid = cast("RequestValidationError", error)
-    fields = tuple(_field_error(found, invalid.body) for found in invalid.errors())
+    model = _model_of(request)
+    fields = tuple(_field_error(found, invalid.body, model) for found in invalid.errors())
     first = fields[0]
     return problem_response(request, InvalidInput(f"{first.pointer or 'body'}: {first.detail}", errors=fields))
 
@@ -169,10 +179,19 @@ def _plain_parameter(found: re.Match[str]) -> str:
     return found[0].split(":")[0].rstrip("}") + "}"
 
 
-def _field_error(found: Mapping[str, Any], body: object) -> FieldError:
+def _field_error(found: Mapping[str, Any], body: object, model: type[BaseModel] | None) -> FieldError:
     kind, location = str(found["type"]), tuple(found["loc"])
     detail = str(found["msg"]).removeprefix("Value error, ")
+    if kind == "extra_forbidden" and model is not None and (near := hint(model, location[1:])):
+        detail = f"There is no such field: {near}"
     return FieldError(code=_FIELD_CODES.get(kind, "field.invalid"), pointer=_pointer(location, body), detail=detail)
+
+
+def _model_of(request: Request) -> type[BaseModel] | None:
+    """Return the model of the body that the request's route takes."""
+    field = getattr(request.scope.get("route"), "body_field", None)
+    found = getattr(getattr(field, "field_info", None), "annotation", None)
+    return found if isinstance(found, type) and issubclass(found, BaseModel) else None
 
 
 def _pointer(location: Sequence[str | int], body: object) -> str:

@@ -5,7 +5,7 @@ whoever operates it. Under `smooth` flex the offset that it was assigned stays w
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -15,9 +15,9 @@ from everwhen.core.flex import FlexMode
 from everwhen.errors import Conflict, QuotaUsedUp
 from everwhen.postgres.pool import Connection, Database
 from everwhen.revisions import NONE, stale
-from everwhen.schedules import service
-from everwhen.schedules.model import CursorRow, Schedule, ScheduleDraft, Spec, seed_spec, spec_to_data
-from everwhen.schedules.service import Change, Changed
+from everwhen.schedules import service, store
+from everwhen.schedules.model import CursorRow, Schedule, ScheduleDraft, ScheduleRow, Spec, seed_spec, spec_to_data
+from everwhen.schedules.service import Change
 
 
 async def put_new_schedule(db: Database, *, tenant_id: UUID, draft: ScheduleDraft, change: Change) -> Schedule:
@@ -36,20 +36,11 @@ async def replace_schedule(
 ) -> Schedule:
     """Make a schedule all that the draft says, as `update_schedule` does; without `has_owner` its owner stays."""
     async with db.tenant(tenant_id) as conn:
-        await replace_in(conn, tenant_id=tenant_id, draft=draft, has_owner=has_owner, change=change)
-        return await service.read_schedule(conn, tenant_id=tenant_id, name=draft.name)
-
-
-async def replace_in(
-    conn: Connection, *, tenant_id: UUID, draft: ScheduleDraft, has_owner: bool, change: Change
-) -> Changed | None:
-    """Replace a schedule in the caller's transaction, as `replace_schedule` does; None when it is so already."""
-    cursor = await service.lock_schedule(conn, tenant_id=tenant_id, name=draft.name, change=change)
-    after = differing(cursor, draft, has_owner=has_owner)
-    if not after:
-        return None
-    key: dict[str, Any] = {"tenant_id": tenant_id, "name": draft.name}
-    return await service.change_schedule(conn, **key, changes=lambda _: after, change=change)
+        key: dict[str, Any] = {"tenant_id": tenant_id, "name": draft.name}
+        cursor = await service.lock_schedule(conn, **key, change=change)
+        if after := differing(cursor, draft, has_owner=has_owner):
+            await service.change_schedule(conn, **key, changes=lambda _: after, change=change)
+        return await service.read_schedule(conn, **key)
 
 
 def differing(cursor: CursorRow, draft: ScheduleDraft, *, has_owner: bool) -> dict[str, Any]:
@@ -73,3 +64,23 @@ def settled(spec: Spec, before: Spec, *, uid: UUID) -> Spec:
         return own
     is_same = was.mode is FlexMode.SMOOTH and was.window == flex.window
     return replace(own, flex=was) if is_same else own
+
+
+async def find_schedules(conn: Connection, *, tenant_id: UUID, names: Sequence[str]) -> list[ScheduleRow]:
+    """Return those of these schedules that there are, in the caller's transaction."""
+    return await store.list_schedules_named(conn, tenant_id=tenant_id, names=names)
+
+
+async def page_schedules(
+    conn: Connection, *, tenant_id: UUID, owner: str | None, after: str, limit: int
+) -> list[ScheduleRow]:
+    """Return up to `limit` schedules of an owner, or of everybody, after `after`, in the caller's transaction."""
+    page: dict[str, Any] = {"tenant_id": tenant_id, "after": after, "limit": limit}
+    if owner is None:
+        return await store.list_schedules(conn, **page)
+    return await store.list_schedules_of_owner(conn, **page, owner=owner)
+
+
+async def lock_schedules(conn: Connection, *, tenant_id: UUID, uids: Sequence[UUID]) -> None:
+    """Keep other changes away from these schedules until the transaction ends; in the order of the key."""
+    await store.lock_for_rezoning(conn, tenant_ids=[tenant_id], uids=uids)

@@ -1,7 +1,7 @@
 """What can be done with tasks. A change holds for what is planned, and for attempts that fail, from then on."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -96,6 +96,22 @@ async def list_tasks(
             rows = await store.list_tasks(conn, **page)
         else:
             rows = await store.list_tasks_named(conn, tenant_id=tenant_id, names=names)
+    return [task_from_row(row) for row in rows]
+
+
+async def find_tasks(conn: Connection, *, tenant_id: UUID, names: Sequence[str]) -> list[Task]:
+    """Return those of these tasks that there are, in the caller's transaction."""
+    rows = await store.list_tasks_named(conn, tenant_id=tenant_id, names=names)
+    return [task_from_row(row) for row in rows]
+
+
+async def page_tasks(conn: Connection, *, tenant_id: UUID, owner: str | None, after: str, limit: int) -> list[Task]:
+    """Return up to `limit` tasks of an owner, or of everybody, after `after`, in the caller's transaction."""
+    page: dict[str, Any] = {"tenant_id": tenant_id, "after": after, "limit": limit}
+    if owner is None:
+        rows = await store.list_tasks(conn, **page)
+    else:
+        rows = await store.list_tasks_of_owner(conn, **page, owner=owner)
     return [task_from_row(row) for row in rows]
 
 

@@ -4,7 +4,7 @@ A definition that says what the latest version says makes no new one: applying a
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -131,6 +131,21 @@ async def list_workflows(
         if names is None:
             return await catalogue.list_workflows(conn, **page)
         return await catalogue.list_workflows_named(conn, tenant_id=tenant_id, names=names)
+
+
+async def find_workflows(conn: Connection, *, tenant_id: UUID, names: Sequence[str]) -> list[WorkflowRow]:
+    """Return those of these workflows that there are, in the caller's transaction."""
+    return await catalogue.list_declared_named(conn, tenant_id=tenant_id, names=names)
+
+
+async def page_workflows(
+    conn: Connection, *, tenant_id: UUID, owner: str | None, after: str, limit: int
+) -> list[WorkflowRow]:
+    """Return up to `limit` workflows of an owner, or of everybody, after `after`, in the caller's transaction."""
+    page: dict[str, Any] = {"tenant_id": tenant_id, "after": after, "limit": limit}
+    if owner is None:
+        return await catalogue.list_declared(conn, **page)
+    return await catalogue.list_declared_of_owner(conn, **page, owner=owner)
 
 
 async def list_versions(db: Database, *, tenant_id: UUID, name: str, after: int = 0, limit: int) -> list[VersionItem]:
