@@ -89,14 +89,6 @@ WITHOUT_REVISIONS = {
     "change_service_task",
     "set_service_task_status",
     "delete_service_task",
-    "put_member",
-    "remove_member",
-    "put_alert_template",
-    "delete_alert_template",
-    "update_alert_channel",
-    "delete_alert_channel",
-    "update_alert_subscription",
-    "delete_alert_subscription",
 }
 
 

@@ -43,7 +43,7 @@ async def asks_for_itself(conn, own, other):
 
 async def writes(conn, own, other):
     member = await identity_store.put_member(
-        conn, tenant_id=own.id, subject=f"login:{own.name}", roles=["viewer"], by=own.name, now=conn.now
+        conn, tenant_id=own.id, subject=f"login:{own.name}", roles=["viewer"], among=None, by=own.name, now=conn.now
     )
     return [member.subject]
 
@@ -53,7 +53,8 @@ async def lists_what_is_written(conn, own, other):
 
 
 async def removes(conn, own, other):
-    return [other.name] * await identity_store.delete_member(conn, tenant_id=own.id, subject=f"login:{other.name}")
+    subject = f"login:{other.name}"
+    return [other.name] * await identity_store.delete_member(conn, tenant_id=own.id, subject=subject, among=None)
 
 
 KINDS = [lists, asks_by_name, asks_for_itself, writes, lists_what_is_written, removes]

@@ -5,10 +5,11 @@
 from typing import Annotated, Any, Final, cast
 from uuid import UUID
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, Field
 
 from everwhen.alerts import service, subscribing
+from everwhen.alerts.model import Channel, SubscriptionRow
 from everwhen.alerts.reading import previewing
 from everwhen.alerts.service import AlertsDesk, Kit
 from everwhen.alerts.wire import (
@@ -25,6 +26,7 @@ from everwhen.http.access import NAME_PATTERN, Access, Editor, Operator, Reader
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.fields import Sentence, Utc, Wire
 from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_cursor
+from everwhen.http.preconditions import Act, Change, tag
 
 router = APIRouter(route_class=ControlRoute, tags=["alerts"])
 
@@ -99,8 +101,18 @@ def _desk(request: Request, access: Access) -> AlertsDesk:
     return AlertsDesk(database=access.database, kit=kit_of(request))
 
 
+def _channel(response: Response, channel: Channel) -> ChannelOut:
+    tag(response, channel.row.revision)
+    return channel_out(channel)
+
+
+def _subscription(response: Response, row: SubscriptionRow) -> SubscriptionOut:
+    tag(response, row.revision)
+    return subscription_out(row)
+
+
 @router.post("/v1/tenants/{tenant}/alerts/channels", status_code=201, responses=_TAKEN)
-async def create_alert_channel(*, request: Request, body: ChannelIn, access: Editor) -> ChannelOut:
+async def create_alert_channel(*, request: Request, body: ChannelIn, access: Editor, response: Response) -> ChannelOut:
     """Define where alerts go. Nothing is sent there before it is verified."""
     made = await service.create_channel(
         _desk(request, access),
@@ -109,7 +121,7 @@ async def create_alert_channel(*, request: Request, body: ChannelIn, access: Edi
         draft=body.draft(),
         by=access.principal.subject,
     )
-    return channel_out(made)
+    return _channel(response, made)
 
 
 @router.get("/v1/tenants/{tenant}/alerts/channels")
@@ -124,25 +136,33 @@ async def list_alert_channels(
 
 
 @router.get("/v1/tenants/{tenant}/alerts/channels/{channel}")
-async def get_alert_channel(*, channel: ChannelName, access: Reader) -> ChannelOut:
+async def get_alert_channel(*, channel: ChannelName, access: Reader, response: Response) -> ChannelOut:
     """Show a channel, whom it reaches and how it has done."""
-    return channel_out(await service.get_channel(access.database, tenant_id=access.tenant_id, name=channel))
+    return _channel(response, await service.get_channel(access.database, tenant_id=access.tenant_id, name=channel))
 
 
 @router.put("/v1/tenants/{tenant}/alerts/channels/{channel}")
 async def update_alert_channel(
-    *, request: Request, channel: ChannelName, body: ChannelSettings, access: Editor
+    *,
+    request: Request,
+    channel: ChannelName,
+    body: ChannelSettings,
+    access: Editor,
+    expected: Change,
+    response: Response,
 ) -> ChannelOut:
     """Change a channel. Secrets that are not named stay; where it sends to has to be verified anew when it changes."""
     desk = _desk(request, access)
-    made = await service.update_channel(desk, tenant_id=access.tenant_id, name=channel, draft=body.draft())
-    return channel_out(made)
+    made = await service.update_channel(
+        desk, tenant_id=access.tenant_id, name=channel, draft=body.draft(), expected=expected
+    )
+    return _channel(response, made)
 
 
 @router.delete("/v1/tenants/{tenant}/alerts/channels/{channel}", status_code=204, responses=_IN_USE)
-async def delete_alert_channel(*, channel: ChannelName, access: Editor) -> None:
+async def delete_alert_channel(*, channel: ChannelName, access: Editor, expected: Change) -> None:
     """Delete a channel that no subscription sends to."""
-    await service.delete_channel(access.database, tenant_id=access.tenant_id, name=channel)
+    await service.delete_channel(access.database, tenant_id=access.tenant_id, name=channel, expected=expected)
 
 
 @router.post("/v1/tenants/{tenant}/alerts/channels/{channel}/test", status_code=202, responses=_TESTED)
@@ -155,41 +175,55 @@ async def send_alert_test(*, channel: ChannelName, access: Editor, body: SendTes
 
 
 @router.post("/v1/tenants/{tenant}/alerts/channels/{channel}/verify")
-async def verify_alert_channel(*, request: Request, channel: ChannelName, body: VerifyIn, access: Editor) -> ChannelOut:
+async def verify_alert_channel(
+    *, request: Request, channel: ChannelName, body: VerifyIn, access: Editor, response: Response
+) -> ChannelOut:
     """Confirm an address by the code that its test message carried."""
     desk = _desk(request, access)
-    return channel_out(await service.verify_channel(desk, tenant_id=access.tenant_id, name=channel, code=body.code))
+    made = await service.verify_channel(desk, tenant_id=access.tenant_id, name=channel, code=body.code)
+    return _channel(response, made)
 
 
 @router.post("/v1/tenants/{tenant}/alerts/channels/{channel}/disable")
-async def disable_alert_channel(*, channel: ChannelName, access: Operator, body: DisableIn | None = None) -> ChannelOut:
+async def disable_alert_channel(
+    *, channel: ChannelName, access: Operator, expected: Act, response: Response, body: DisableIn | None = None
+) -> ChannelOut:
     """Send nothing more to a channel. What it was to send is dead, and can be sent again later."""
     made = await service.set_enabled(
-        access.database, tenant_id=access.tenant_id, name=channel, enabled=False, reason=body and body.reason
+        access.database,
+        tenant_id=access.tenant_id,
+        name=channel,
+        enabled=False,
+        reason=body and body.reason,
+        expected=expected,
     )
-    return channel_out(made)
+    return _channel(response, made)
 
 
 @router.post("/v1/tenants/{tenant}/alerts/channels/{channel}/enable")
-async def enable_alert_channel(*, channel: ChannelName, access: Operator) -> ChannelOut:
+async def enable_alert_channel(
+    *, channel: ChannelName, access: Operator, expected: Act, response: Response
+) -> ChannelOut:
     """Send to a channel again that a person, or too many refusals, disabled."""
     made = await service.set_enabled(
-        access.database, tenant_id=access.tenant_id, name=channel, enabled=True, reason=None
+        access.database, tenant_id=access.tenant_id, name=channel, enabled=True, reason=None, expected=expected
     )
-    return channel_out(made)
+    return _channel(response, made)
 
 
 @router.post("/v1/tenants/{tenant}/alerts/channels/{channel}/resubscribe")
-async def resubscribe_alert_receiver(*, channel: ChannelName, body: ResubscribeIn, access: Editor) -> ChannelOut:
+async def resubscribe_alert_receiver(
+    *, channel: ChannelName, body: ResubscribeIn, access: Editor, response: Response
+) -> ChannelOut:
     """Send again to somebody who had unsubscribed, and has changed his mind."""
     made = await service.resubscribe(
         access.database, tenant_id=access.tenant_id, name=channel, recipient=body.recipient
     )
-    return channel_out(made)
+    return _channel(response, made)
 
 
 @router.post("/v1/tenants/{tenant}/alerts/subscriptions", status_code=201, responses=_TAKEN)
-async def create_alert_subscription(*, body: SubscriptionIn, access: Editor) -> SubscriptionOut:
+async def create_alert_subscription(*, body: SubscriptionIn, access: Editor, response: Response) -> SubscriptionOut:
     """Say who wants to hear of what."""
     made = await subscribing.create_subscription(
         access.database,
@@ -198,7 +232,7 @@ async def create_alert_subscription(*, body: SubscriptionIn, access: Editor) -> 
         draft=body.draft(),
         by=access.principal.subject,
     )
-    return subscription_out(made)
+    return _subscription(response, made)
 
 
 @router.get("/v1/tenants/{tenant}/alerts/subscriptions")
@@ -238,25 +272,33 @@ async def preview_alert_subscription(*, body: SubscriptionSettings, access: Read
 
 
 @router.get("/v1/tenants/{tenant}/alerts/subscriptions/{subscription}")
-async def get_alert_subscription(*, subscription: SubscriptionName, access: Reader) -> SubscriptionOut:
+async def get_alert_subscription(
+    *, subscription: SubscriptionName, access: Reader, response: Response
+) -> SubscriptionOut:
     """Show a subscription."""
-    return subscription_out(
-        await subscribing.get_subscription(access.database, tenant_id=access.tenant_id, name=subscription)
-    )
+    found = await subscribing.get_subscription(access.database, tenant_id=access.tenant_id, name=subscription)
+    return _subscription(response, found)
 
 
 @router.put("/v1/tenants/{tenant}/alerts/subscriptions/{subscription}")
 async def update_alert_subscription(
-    *, subscription: SubscriptionName, body: SubscriptionSettings, access: Editor
+    *,
+    subscription: SubscriptionName,
+    body: SubscriptionSettings,
+    access: Editor,
+    expected: Change,
+    response: Response,
 ) -> SubscriptionOut:
     """Put another subscription in the place of this one; what is not said is as if it were new."""
     made = await subscribing.update_subscription(
-        access.database, tenant_id=access.tenant_id, name=subscription, draft=body.draft()
+        access.database, tenant_id=access.tenant_id, name=subscription, draft=body.draft(), expected=expected
     )
-    return subscription_out(made)
+    return _subscription(response, made)
 
 
 @router.delete("/v1/tenants/{tenant}/alerts/subscriptions/{subscription}", status_code=204)
-async def delete_alert_subscription(*, subscription: SubscriptionName, access: Editor) -> None:
+async def delete_alert_subscription(*, subscription: SubscriptionName, access: Editor, expected: Change) -> None:
     """Tell nobody any longer; what has gathered is sent."""
-    await subscribing.delete_subscription(access.database, tenant_id=access.tenant_id, name=subscription)
+    await subscribing.delete_subscription(
+        access.database, tenant_id=access.tenant_id, name=subscription, expected=expected
+    )

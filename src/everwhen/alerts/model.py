@@ -58,6 +58,7 @@ class ChannelRow:
     last_failure_at: datetime | None
     last_error: str | None
     created_by: str
+    revision: int
     created_at: datetime
     updated_at: datetime
 
@@ -68,6 +69,7 @@ class LockedChannel:
 
     kind: str
     configuration: str
+    revision: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,5 +131,6 @@ class SubscriptionRow:
     is_enabled: bool
     channels: list[str]
     created_by: str
+    revision: int
     created_at: datetime
     updated_at: datetime

@@ -11,29 +11,34 @@ on conflict do nothing;
 -- name: update_channel
 update everwhen.alert_channels
 set configuration = %(configuration)s::jsonb, window_seconds = %(window_seconds)s, messages_an_hour = %(messages_an_hour)s,
-    quiet = %(quiet)s::jsonb, updated_at = %(now)s
-where tenant_id = %(tenant_id)s and name = %(name)s;
+    quiet = %(quiet)s::jsonb, revision = revision + 1, updated_at = %(now)s
+where tenant_id = %(tenant_id)s and name = %(name)s
+  and (%(among)s::int[] is null or revision = any(%(among)s::int[]));
 
 -- name: set_channel_state
 -- By a person: the count of what it refused begins anew.
 update everwhen.alert_channels
-set state = %(state)s, state_reason = %(reason)s, refusals = 0, failures = 0, updated_at = %(now)s
-where tenant_id = %(tenant_id)s and name = %(name)s;
+set state = %(state)s, state_reason = %(reason)s, refusals = 0, failures = 0, revision = revision + 1,
+    updated_at = %(now)s
+where tenant_id = %(tenant_id)s and name = %(name)s
+  and (%(among)s::int[] is null or revision = any(%(among)s::int[]));
 
 -- name: lock_channel
-select kind, configuration::text as configuration from everwhen.alert_channels
+select kind, configuration::text as configuration, revision from everwhen.alert_channels
 where tenant_id = %(tenant_id)s and name = %(name)s
 for update;
 
 -- name: get_channel
 select name, kind, configuration::text as configuration, state, state_reason, window_seconds, messages_an_hour,
-       quiet::text as quiet, failures, refusals, last_success_at, last_failure_at, last_error, created_by, created_at, updated_at
+       quiet::text as quiet, failures, refusals, last_success_at, last_failure_at, last_error, created_by, revision,
+       created_at, updated_at
 from everwhen.alert_channels
 where tenant_id = %(tenant_id)s and name = %(name)s;
 
 -- name: list_channels
 select name, kind, configuration::text as configuration, state, state_reason, window_seconds, messages_an_hour,
-       quiet::text as quiet, failures, refusals, last_success_at, last_failure_at, last_error, created_by, created_at, updated_at
+       quiet::text as quiet, failures, refusals, last_success_at, last_failure_at, last_error, created_by, revision,
+       created_at, updated_at
 from everwhen.alert_channels
 where tenant_id = %(tenant_id)s and name > %(after)s
 order by name
@@ -44,7 +49,9 @@ select count(*) as channels from everwhen.alert_channels where tenant_id = %(ten
 
 -- name: delete_channel
 -- Its receivers and secrets go with it; its deliveries stay.
-delete from everwhen.alert_channels where tenant_id = %(tenant_id)s and name = %(name)s;
+delete from everwhen.alert_channels
+where tenant_id = %(tenant_id)s and name = %(name)s
+  and (%(among)s::int[] is null or revision = any(%(among)s::int[]));
 
 -- name: list_routes
 -- Which subscriptions send to a channel.
@@ -124,11 +131,14 @@ on conflict do nothing;
 -- name: update_subscription
 update everwhen.alert_subscriptions
 set scope = %(scope)s, target = %(target)s, kinds = %(kinds)s, filter = %(filter)s, after_failures = %(after_failures)s,
-    pierces = %(pierces)s, is_enabled = %(is_enabled)s, updated_at = %(now)s
-where tenant_id = %(tenant_id)s and name = %(name)s;
+    pierces = %(pierces)s, is_enabled = %(is_enabled)s, revision = revision + 1, updated_at = %(now)s
+where tenant_id = %(tenant_id)s and name = %(name)s
+  and (%(among)s::int[] is null or revision = any(%(among)s::int[]));
 
 -- name: delete_subscription
-delete from everwhen.alert_subscriptions where tenant_id = %(tenant_id)s and name = %(name)s;
+delete from everwhen.alert_subscriptions
+where tenant_id = %(tenant_id)s and name = %(name)s
+  and (%(among)s::int[] is null or revision = any(%(among)s::int[]));
 
 -- name: put_listening
 -- What the triggers look at, and whose turn the matching takes.
@@ -161,7 +171,7 @@ for key share;
 
 -- name: get_subscription
 select s.name, s.scope, s.target, s.kinds, s.filter, s.after_failures, s.pierces, s.is_enabled, r.channels, s.created_by,
-       s.created_at, s.updated_at
+       s.revision, s.created_at, s.updated_at
 from everwhen.alert_subscriptions s
 cross join lateral (
   select coalesce(array_agg(r.channel order by r.channel), '{}') as channels
@@ -170,7 +180,7 @@ where s.tenant_id = %(tenant_id)s and s.name = %(name)s;
 
 -- name: list_subscriptions
 select s.name, s.scope, s.target, s.kinds, s.filter, s.after_failures, s.pierces, s.is_enabled, r.channels, s.created_by,
-       s.created_at, s.updated_at
+       s.revision, s.created_at, s.updated_at
 from everwhen.alert_subscriptions s
 cross join lateral (
   select coalesce(array_agg(r.channel order by r.channel), '{}') as channels

@@ -35,6 +35,7 @@ from everwhen.errors import Conflict, InvalidInput, NotFound
 from everwhen.limits import quotas
 from everwhen.postgres.pool import Connection, Database
 from everwhen.postgres.wakeups import notify, queue_topic
+from everwhen.revisions import ANY, Expected, refuse_stale
 
 MOST_RECIPIENTS: Final = 50
 CODE_HOLDS: Final = timedelta(hours=1)
@@ -92,14 +93,20 @@ async def count_channels(conn: Connection, *, tenant_id: UUID) -> int:
     return await store.count_channels(conn, tenant_id=tenant_id)
 
 
-async def update_channel(desk: AlertsDesk, *, tenant_id: UUID, name: str, draft: ChannelDraft) -> Channel:
-    """Change a channel. Secrets that are not named stay; a changed configuration has to be proved anew."""
+async def update_channel(
+    desk: AlertsDesk, *, tenant_id: UUID, name: str, draft: ChannelDraft, expected: Expected = ANY
+) -> Channel:
+    """Change a channel. Secrets that are not named stay; a changed configuration has to be proved anew.
+
+    Raises NotFound, InvalidInput, and PreconditionFailed when it is not the revision that was expected.
+    """
     kind = kind_of(desk.kit, draft.kind)
     _refuse_unknown_secrets(kind, draft.secrets)
     async with desk.database.tenant(tenant_id) as conn:
         locked = await store.lock_channel(conn, tenant_id=tenant_id, name=name)
         if locked is None:
             raise _no_channel(name)
+        refuse_stale(expected, locked.revision)
         if locked.kind != draft.kind:
             raise InvalidInput.at("/kind", f"The channel is of the kind {locked.kind}.", code="channel.kind")
         kept = await _open_secrets(conn, desk.kit, tenant_id=tenant_id, name=name)
@@ -108,6 +115,7 @@ async def update_channel(desk: AlertsDesk, *, tenant_id: UUID, name: str, draft:
             conn,
             tenant_id=tenant_id,
             name=name,
+            among=expected.among,
             configuration=json.dumps(configuration),
             window_seconds=draft.window_seconds,
             messages_an_hour=draft.messages_an_hour,
@@ -133,29 +141,39 @@ async def list_channels(db: Database, *, tenant_id: UUID, after: str | None, lim
         return await _with_parts(conn, tenant_id, rows)
 
 
-async def delete_channel(db: Database, *, tenant_id: UUID, name: str) -> None:
+async def delete_channel(db: Database, *, tenant_id: UUID, name: str, expected: Expected = ANY) -> None:
     """Delete a channel; raise Conflict while subscriptions send to it. What it was to send is dead."""
     async with db.tenant(tenant_id) as conn:
+        await _lock(conn, tenant_id, name, expected)
         users = await store.list_routes(conn, tenant_id=tenant_id, channel=name, limit=5)
         if users:
             raise Conflict(f"Subscriptions send to it: {', '.join(users)}.", code="channel.in_use")
         try:
-            if not await store.delete_channel(conn, tenant_id=tenant_id, name=name):
-                raise _no_channel(name)
+            await store.delete_channel(conn, tenant_id=tenant_id, name=name, among=expected.among)
         except psycopg.errors.ForeignKeyViolation:
             raise Conflict("A subscription has just begun to send to it.", code="channel.in_use") from None
 
 
-async def set_enabled(db: Database, *, tenant_id: UUID, name: str, enabled: bool, reason: str | None) -> Channel:
+async def set_enabled(
+    db: Database, *, tenant_id: UUID, name: str, enabled: bool, reason: str | None, expected: Expected = ANY
+) -> Channel:
     """Let a channel send again, or no longer."""
     async with db.tenant(tenant_id) as conn:
         state = "enabled" if enabled else "disabled"
         why = None if enabled else reason or "by a person"
-        if not await store.set_channel_state(
-            conn, tenant_id=tenant_id, name=name, state=state, reason=why, now=conn.now
-        ):
-            raise _no_channel(name)
+        await _lock(conn, tenant_id, name, expected)
+        await store.set_channel_state(
+            conn, tenant_id=tenant_id, name=name, state=state, reason=why, among=expected.among, now=conn.now
+        )
         return await _read(conn, tenant_id=tenant_id, name=name)
+
+
+async def _lock(conn: Connection, tenant_id: UUID, name: str, expected: Expected) -> None:
+    """Keep a channel at the revision that the caller means; each statement that writes it says so again."""
+    locked = await store.lock_channel(conn, tenant_id=tenant_id, name=name)
+    if locked is None:
+        raise _no_channel(name)
+    refuse_stale(expected, locked.revision)
 
 
 async def send_tests(db: Database, *, tenant_id: UUID, name: str, recipient: str | None = None) -> list[UUID]:

@@ -53,12 +53,14 @@ async def update_channel(
     window_seconds: float,
     messages_an_hour: int | None,
     quiet: str | None,
+    among: Sequence[int] | None,
     now: datetime,
 ) -> int:
     """Change a channel; 0: there is none."""
     params = {
         "tenant_id": tenant_id,
         "name": name,
+        "among": None if among is None else list(among),
         "configuration": configuration,
         "window_seconds": window_seconds,
         "messages_an_hour": messages_an_hour,
@@ -69,10 +71,24 @@ async def update_channel(
 
 
 async def set_channel_state(
-    conn: Conn, *, tenant_id: UUID, name: str, state: str, reason: str | None, now: datetime
+    conn: Conn,
+    *,
+    tenant_id: UUID,
+    name: str,
+    state: str,
+    reason: str | None,
+    among: Sequence[int] | None,
+    now: datetime,
 ) -> int:
     """Enable or disable a channel; 0: there is none."""
-    params = {"tenant_id": tenant_id, "name": name, "state": state, "reason": reason, "now": now}
+    params = {
+        "tenant_id": tenant_id,
+        "name": name,
+        "among": None if among is None else list(among),
+        "state": state,
+        "reason": reason,
+        "now": now,
+    }
     return await execute_count(conn, _SQL["set_channel_state"], params)
 
 
@@ -97,9 +113,13 @@ async def count_channels(conn: Conn, *, tenant_id: UUID) -> int:
     return await fetch_one(conn, _SQL["count_channels"], {"tenant_id": tenant_id}, int)
 
 
-async def delete_channel(conn: Conn, *, tenant_id: UUID, name: str) -> int:
+async def delete_channel(conn: Conn, *, tenant_id: UUID, name: str, among: Sequence[int] | None) -> int:
     """Delete a channel; 0: there is none."""
-    return await execute_count(conn, _SQL["delete_channel"], {"tenant_id": tenant_id, "name": name})
+    return await execute_count(
+        conn,
+        _SQL["delete_channel"],
+        {"tenant_id": tenant_id, "name": name, "among": None if among is None else list(among)},
+    )
 
 
 async def list_routes(conn: Conn, *, tenant_id: UUID, channel: str, limit: int) -> list[str]:
@@ -240,12 +260,14 @@ async def update_subscription(
     after_failures: int,
     pierces: bool,
     is_enabled: bool,
+    among: Sequence[int] | None,
     now: datetime,
 ) -> int:
     """Change a subscription; 0: there is none."""
     params = {
         "tenant_id": tenant_id,
         "name": name,
+        "among": None if among is None else list(among),
         "scope": scope,
         "target": target,
         "kinds": list(kinds),
@@ -258,9 +280,13 @@ async def update_subscription(
     return await execute_count(conn, _SQL["update_subscription"], params)
 
 
-async def delete_subscription(conn: Conn, *, tenant_id: UUID, name: str) -> int:
+async def delete_subscription(conn: Conn, *, tenant_id: UUID, name: str, among: Sequence[int] | None) -> int:
     """Delete a subscription; 0: there is none."""
-    return await execute_count(conn, _SQL["delete_subscription"], {"tenant_id": tenant_id, "name": name})
+    return await execute_count(
+        conn,
+        _SQL["delete_subscription"],
+        {"tenant_id": tenant_id, "name": name, "among": None if among is None else list(among)},
+    )
 
 
 async def put_listening(conn: Conn, *, tenant_id: UUID, subscription: str, words: Sequence[str], now: datetime) -> int:

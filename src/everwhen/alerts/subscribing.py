@@ -12,6 +12,7 @@ from everwhen.core.quotas import Limit
 from everwhen.errors import Conflict, InvalidInput, NotFound
 from everwhen.limits import quotas
 from everwhen.postgres.pool import Connection, Database
+from everwhen.revisions import ANY, Expected, stale
 
 
 async def create_subscription(
@@ -47,7 +48,9 @@ async def count_subscriptions(conn: Connection, *, tenant_id: UUID) -> int:
     return await store.count_subscriptions(conn, tenant_id=tenant_id)
 
 
-async def update_subscription(db: Database, *, tenant_id: UUID, name: str, draft: SubscriptionDraft) -> SubscriptionRow:
+async def update_subscription(
+    db: Database, *, tenant_id: UUID, name: str, draft: SubscriptionDraft, expected: Expected = ANY
+) -> SubscriptionRow:
     """Put another subscription in the place of this one."""
     async with db.tenant(tenant_id) as conn:
         asked = checked(draft, now=conn.now)
@@ -63,10 +66,11 @@ async def update_subscription(db: Database, *, tenant_id: UUID, name: str, draft
             after_failures=draft.after_failures,
             pierces=draft.pierces,
             is_enabled=draft.is_enabled,
+            among=expected.among,
             now=conn.now,
         )
         if not written:
-            raise _no_subscription(name)
+            raise stale(expected, (await _read(conn, tenant_id=tenant_id, name=name)).revision)
         await _listen(conn, tenant_id, name, draft)
         return await _read(conn, tenant_id=tenant_id, name=name)
 
@@ -83,11 +87,11 @@ async def list_subscriptions(db: Database, *, tenant_id: UUID, after: str | None
         return await store.list_subscriptions(conn, tenant_id=tenant_id, after=after or "", limit=limit)
 
 
-async def delete_subscription(db: Database, *, tenant_id: UUID, name: str) -> None:
+async def delete_subscription(db: Database, *, tenant_id: UUID, name: str, expected: Expected = ANY) -> None:
     """Tell nobody any longer; what gathers already is sent."""
     async with db.tenant(tenant_id) as conn:
-        if not await store.delete_subscription(conn, tenant_id=tenant_id, name=name):
-            raise _no_subscription(name)
+        if not await store.delete_subscription(conn, tenant_id=tenant_id, name=name, among=expected.among):
+            raise stale(expected, (await _read(conn, tenant_id=tenant_id, name=name)).revision)
 
 
 def checked(draft: SubscriptionDraft, *, now: datetime) -> str:

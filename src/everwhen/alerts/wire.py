@@ -122,6 +122,7 @@ class ChannelOut(BaseModel):
     receivers: list[ReceiverOut]
     health: HealthOut
     created_by: str
+    revision: int
     created_at: Utc
     updated_at: Utc
 
@@ -178,6 +179,7 @@ class SubscriptionOut(BaseModel):
     pierces: bool
     enabled: bool
     created_by: str
+    revision: int
     created_at: Utc
     updated_at: Utc
 
@@ -213,6 +215,7 @@ def channel_out(channel: Channel) -> ChannelOut:
             last_error=row.last_error,
         ),
         created_by=row.created_by,
+        revision=row.revision,
         created_at=row.created_at,
         updated_at=row.updated_at,
     )
@@ -231,6 +234,7 @@ def subscription_out(row: SubscriptionRow) -> SubscriptionOut:
         pierces=row.pierces,
         enabled=row.is_enabled,
         created_by=row.created_by,
+        revision=row.revision,
         created_at=row.created_at,
         updated_at=row.updated_at,
     )

@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from everwhen.cli.client import Api, with_api
+from everwhen.cli.client import Api, force_option, with_api
 from everwhen.cli.output import Columns, confirm, show_list, show_one
 
 COLUMNS: Final[Columns] = {
@@ -53,11 +53,12 @@ def get(*, api: Api, output: str, kind: str, part: str) -> None:
 @click.argument("kind")
 @_part
 @click.argument("source")
+@force_option
 @with_api
-def set_command(*, api: Api, output: str, kind: str, part: str, source: str) -> None:
+def set_command(*, api: Api, output: str, kind: str, part: str, source: str, force: bool) -> None:
     """Keep a template. SOURCE is the template, or @FILE."""
     body = {"source": _read(source)}
-    made = api.call("PUT", api.tenant_path("alert-templates", kind, part), body=body)
+    made = api.change("PUT", api.tenant_path("alert-templates", kind, part), body=body, force=force)
     if output == "table":
         click.echo(f"{kind} {part} is the tenant's own now.")
         return
@@ -68,11 +69,12 @@ def set_command(*, api: Api, output: str, kind: str, part: str, source: str) -> 
 @click.argument("kind")
 @_part
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@force_option
 @with_api
-def delete(*, api: Api, output: str, kind: str, part: str, yes: bool) -> None:  # noqa: ARG001  # nothing to print
+def delete(*, api: Api, output: str, kind: str, part: str, yes: bool, force: bool) -> None:  # noqa: ARG001  # nothing to print
     """Go back to the built-in text."""
     confirm(f"Delete the template for {kind}, part {part}?", yes=yes)
-    api.call("DELETE", api.tenant_path("alert-templates", kind, part))
+    api.change("DELETE", api.tenant_path("alert-templates", kind, part), force=force)
 
 
 @template.command("preview")

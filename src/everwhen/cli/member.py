@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from everwhen.cli.client import Api, with_api
+from everwhen.cli.client import Api, force_option, with_api
 from everwhen.cli.listing import list_pages, paged
 from everwhen.cli.output import Columns, show_list, show_one
 
@@ -35,7 +35,7 @@ def member() -> None:
 @with_api
 def set_command(*, api: Api, output: str, subject: str, roles: tuple[str, ...]) -> None:
     """Let somebody in, or say anew what a member may do. SUBJECT is `issuer's name:subject`."""
-    made = api.call("PUT", api.tenant_path("members", subject), body={"roles": list(roles)})
+    made = api.put(api.tenant_path("members", subject), body={"roles": list(roles)})
     show_one(made, kind="MemberList", output=output, name="subject")
 
 
@@ -58,10 +58,11 @@ def get(*, api: Api, output: str, subject: str) -> None:
 
 @member.command("remove")
 @click.argument("subject")
+@force_option
 @with_api
-def remove(*, api: Api, output: str, subject: str) -> None:  # noqa: ARG001  # there is nothing to show
+def remove(*, api: Api, output: str, subject: str, force: bool) -> None:  # noqa: ARG001  # there is nothing to show
     """Let a member in no longer."""
-    api.call("DELETE", api.tenant_path("members", subject))
+    api.change("DELETE", api.tenant_path("members", subject), force=force)
 
 
 @click.command(short_help="Who am I, and where may I do what?")

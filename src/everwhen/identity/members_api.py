@@ -9,7 +9,7 @@ which tenant is written here.
 from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, Field
 
 from everwhen.http.access import Admin, Anybody
@@ -17,6 +17,7 @@ from everwhen.http.bodies import ControlRoute
 from everwhen.http.fields import Utc, Wire
 from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_cursor
 from everwhen.http.plane import plane_of
+from everwhen.http.preconditions import Change, Put, tag
 from everwhen.http.principal import Principal
 from everwhen.http.roles import Permission, Role, allowed
 from everwhen.identity import service
@@ -44,6 +45,7 @@ class MemberOut(BaseModel):
 
     subject: str
     roles: list[Role | str]
+    revision: int
     added_by: str
     added_at: Utc
     changed_by: str
@@ -73,6 +75,9 @@ class MeOut(BaseModel):
     queues: list[str] | None = Field(description="The queues that a worker may claim from; null: all of its tenant's.")
     tasks: list[str] | None
     tenants: list[PlaceOut]
+
+
+_PUT: Final = {**_TOO_MANY, 201: {"model": MemberOut, "description": "Somebody new was let in"}}
 
 
 @router.get("/v1/me")
@@ -105,13 +110,17 @@ async def list_members(
 
 
 @router.get("/v1/tenants/{tenant}/members/{subject}")
-async def get_member(*, subject: Subject, access: Admin) -> MemberOut:
+async def get_member(*, subject: Subject, access: Admin, response: Response) -> MemberOut:
     """Read one member."""
-    return _out(await service.get_member(access.database, tenant_id=access.tenant_id, subject=subject))
+    found = await service.get_member(access.database, tenant_id=access.tenant_id, subject=subject)
+    tag(response, found.revision)
+    return _out(found)
 
 
-@router.put("/v1/tenants/{tenant}/members/{subject}", responses=_TOO_MANY)
-async def put_member(*, subject: Subject, body: MemberIn, access: Admin) -> MemberOut:
+@router.put("/v1/tenants/{tenant}/members/{subject}", responses=_PUT)
+async def put_member(
+    *, subject: Subject, body: MemberIn, access: Admin, expected: Put, response: Response
+) -> MemberOut:
     """Let somebody in, or say anew what a member may do; within seconds."""
     member = await service.put_member(
         access.database,
@@ -119,14 +128,18 @@ async def put_member(*, subject: Subject, body: MemberIn, access: Admin) -> Memb
         subject=subject,
         roles=sorted(set(body.roles)),
         by=access.principal.subject,
+        expected=expected,
     )
+    if expected.absent:
+        response.status_code = 201
+    tag(response, member.revision)
     return _out(member)
 
 
 @router.delete("/v1/tenants/{tenant}/members/{subject}", status_code=204)
-async def remove_member(*, subject: Subject, access: Admin) -> None:
+async def remove_member(*, subject: Subject, access: Admin, expected: Change) -> None:
     """Let a member in no longer; within seconds."""
-    await service.remove_member(access.database, tenant_id=access.tenant_id, subject=subject)
+    await service.remove_member(access.database, tenant_id=access.tenant_id, subject=subject, expected=expected)
 
 
 async def _places(request: Request, principal: Principal) -> list[PlaceOut]:
@@ -146,6 +159,7 @@ def _out(member: Member) -> MemberOut:
     return MemberOut(
         subject=member.subject,
         roles=[*member.roles],
+        revision=member.revision,
         added_by=member.added_by,
         added_at=member.added_at,
         changed_by=member.changed_by,

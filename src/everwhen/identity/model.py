@@ -54,6 +54,7 @@ class Member:
 
     subject: str
     roles: list[str]
+    revision: int
     added_by: str
     added_at: datetime
     changed_by: str

@@ -74,29 +74,34 @@ from everwhen.service_tokens t
 where (t.tenant_id, t.token_id) = (select f.tenant_id, f.token_id from found f);
 
 -- name: put_member
+-- Zero rows: it is another revision than the caller means.
 insert into everwhen.members (tenant_id, subject, roles, added_by, added_at, changed_by, changed_at)
 values (%(tenant_id)s, %(subject)s, %(roles)s::text[], %(by)s, %(now)s, %(by)s, %(now)s)
 on conflict (tenant_id, subject) do update
-set roles = excluded.roles, changed_by = excluded.changed_by, changed_at = excluded.changed_at
-returning subject, roles, added_by, added_at, changed_by, changed_at;
+set roles = excluded.roles, changed_by = excluded.changed_by, changed_at = excluded.changed_at,
+    revision = everwhen.members.revision + 1
+where %(among)s::int[] is null or everwhen.members.revision = any(%(among)s::int[])
+returning subject, roles, revision, added_by, added_at, changed_by, changed_at;
 
 -- name: count_members
 select count(*) from everwhen.members where tenant_id = %(tenant_id)s;
 
 -- name: list_members
-select subject, roles, added_by, added_at, changed_by, changed_at
+select subject, roles, revision, added_by, added_at, changed_by, changed_at
 from everwhen.members
 where tenant_id = %(tenant_id)s and subject > %(after)s
 order by subject
 limit %(limit)s;
 
 -- name: get_member
-select subject, roles, added_by, added_at, changed_by, changed_at
+select subject, roles, revision, added_by, added_at, changed_by, changed_at
 from everwhen.members
 where tenant_id = %(tenant_id)s and subject = %(subject)s;
 
 -- name: delete_member
-delete from everwhen.members where tenant_id = %(tenant_id)s and subject = %(subject)s;
+delete from everwhen.members
+where tenant_id = %(tenant_id)s and subject = %(subject)s
+  and (%(among)s::int[] is null or revision = any(%(among)s::int[]));
 
 -- name: find_memberships
 -- Of one person, in all tenants: by the system's role, before anybody knows where the request is to go.

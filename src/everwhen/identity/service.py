@@ -20,6 +20,7 @@ from everwhen.identity.model import Member, Revocation, RevocationWish, ServiceT
 from everwhen.limits import quotas
 from everwhen.postgres.pool import Connection, Database
 from everwhen.postgres.wakeups import notify, queue_topic
+from everwhen.revisions import ANY, Expected, refuse_stale, stale
 
 MOST_REVOCATIONS: Final = 10_000
 KEPT: Final = timedelta(days=90)
@@ -112,14 +113,27 @@ async def revoke_token(db: Database, *, tenant_id: UUID, token_id: UUID, by: str
         await _write_revocation(conn, tenant_id=tenant_id, wish=wish, keep=keep)
 
 
-async def put_member(db: Database, *, tenant_id: UUID, subject: str, roles: list[str], by: str) -> Member:
-    """Let somebody in, or say anew what they may do."""
+async def put_member(
+    db: Database, *, tenant_id: UUID, subject: str, roles: list[str], by: str, expected: Expected = ANY
+) -> Member:
+    """Let somebody in, or say anew what a member may do.
+
+    Raises PreconditionFailed when it is not the revision that was expected, NotFound when one was and nobody is there.
+    """
     async with db.tenant(tenant_id) as conn:
         known = await store.get_member(conn, tenant_id=tenant_id, subject=subject)
-        put = await store.put_member(conn, tenant_id=tenant_id, subject=subject, roles=roles, by=by, now=conn.now)
+        if known is not None:
+            refuse_stale(expected, known.revision)
+        elif expected.revisions is not None and not expected.absent:
+            raise _no_member()
+        written = await store.put_member(
+            conn, tenant_id=tenant_id, subject=subject, roles=roles, by=by, among=expected.among, now=conn.now
+        )
+        if written is None:  # somebody else was quicker
+            raise stale(expected, 1 if known is None else known.revision + 1)
         if known is None:
             await quotas.refuse_over(conn, Limit.MEMBERS, count_members, tenant_id=tenant_id)
-        return put
+        return written
 
 
 async def list_members(db: Database, *, tenant_id: UUID, after: str, limit: int) -> list[Member]:
@@ -133,16 +147,16 @@ async def get_member(db: Database, *, tenant_id: UUID, subject: str) -> Member:
     async with db.tenant(tenant_id) as conn:
         found = await store.get_member(conn, tenant_id=tenant_id, subject=subject)
     if found is None:
-        raise NotFound("There is no such member.", code="member.unknown")
+        raise _no_member()
     return found
 
 
-async def remove_member(db: Database, *, tenant_id: UUID, subject: str) -> None:
-    """Let somebody in no longer; raise NotFound."""
+async def remove_member(db: Database, *, tenant_id: UUID, subject: str, expected: Expected = ANY) -> None:
+    """Let somebody in no longer; raise NotFound, and PreconditionFailed at another revision."""
     async with db.tenant(tenant_id) as conn:
-        removed = await store.delete_member(conn, tenant_id=tenant_id, subject=subject)
-    if not removed:
-        raise NotFound("There is no such member.", code="member.unknown")
+        if not await store.delete_member(conn, tenant_id=tenant_id, subject=subject, among=expected.among):
+            known = await store.get_member(conn, tenant_id=tenant_id, subject=subject)
+            raise _no_member() if known is None else stale(expected, known.revision)
 
 
 async def revoke(db: Database, *, tenant_id: UUID | None, wish: RevocationWish, keep: timedelta) -> Revocation:
@@ -182,3 +196,7 @@ async def _write_revocation(conn: Connection, *, tenant_id: UUID, wish: Revocati
 
 def _no_token() -> NotFound:
     return NotFound("There is no such token.", code="token.unknown")
+
+
+def _no_member() -> NotFound:
+    return NotFound("There is no such member.", code="member.unknown")

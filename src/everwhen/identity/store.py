@@ -1,5 +1,6 @@
 """One function for each statement of `queries.sql`; the names are the statements'."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -86,10 +87,19 @@ async def find_service_token(conn: Conn, *, secret_hash: bytes, now: datetime) -
     return await fetch_optional(conn, _SQL["find_service_token"], given, FoundToken)
 
 
-async def put_member(conn: Conn, *, tenant_id: UUID, subject: str, roles: list[str], by: str, now: datetime) -> Member:
-    """Add a member, or change one."""
-    given = {"tenant_id": tenant_id, "subject": subject, "roles": roles, "by": by, "now": now}
-    return await fetch_one(conn, _SQL["put_member"], given, Member)
+async def put_member(  # what its statement takes
+    conn: Conn,
+    *,
+    tenant_id: UUID,
+    subject: str,
+    roles: list[str],
+    by: str,
+    among: Sequence[int] | None,
+    now: datetime,
+) -> Member | None:
+    """Add a member, or change one; None: it is none of these revisions."""
+    given = {"tenant_id": tenant_id, "subject": subject, "roles": roles, "by": by, "among": _list(among), "now": now}
+    return await fetch_optional(conn, _SQL["put_member"], given, Member)
 
 
 async def count_members(conn: Conn, *, tenant_id: UUID) -> int:
@@ -108,9 +118,14 @@ async def get_member(conn: Conn, *, tenant_id: UUID, subject: str) -> Member | N
     return await fetch_optional(conn, _SQL["get_member"], {"tenant_id": tenant_id, "subject": subject}, Member)
 
 
-async def delete_member(conn: Conn, *, tenant_id: UUID, subject: str) -> int:
-    """Return how many were removed."""
-    return await execute_count(conn, _SQL["delete_member"], {"tenant_id": tenant_id, "subject": subject})
+async def delete_member(conn: Conn, *, tenant_id: UUID, subject: str, among: Sequence[int] | None) -> int:
+    """Return how many were removed; 0: there is none, or at another revision."""
+    given = {"tenant_id": tenant_id, "subject": subject, "among": _list(among)}
+    return await execute_count(conn, _SQL["delete_member"], given)
+
+
+def _list(among: Sequence[int] | None) -> list[int] | None:
+    return None if among is None else list(among)
 
 
 async def find_memberships(conn: Conn, *, subject: str, limit: int) -> list[FoundMembership]:

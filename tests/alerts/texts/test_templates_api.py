@@ -38,6 +38,7 @@ async def test_a_template_is_kept_read_listed_and_deleted(client):
         "part": "subject",
         "source": source_of("run.dead", Part.SUBJECT),
         "is_built_in": True,
+        "revision": 0,
         "updated_by": None,
         "updated_at": None,
     }

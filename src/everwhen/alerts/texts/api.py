@@ -2,9 +2,9 @@
 
 # ruff: noqa: FAST003  # the tenant in the path is read by the dependency that grants access
 
-from typing import Annotated
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Response
 from pydantic import BaseModel, Field, JsonValue
 
 from everwhen.alerts.texts import service
@@ -15,6 +15,7 @@ from everwhen.http.access import Editor, Reader
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.fields import Utc, Wire
 from everwhen.http.manners import reads
+from everwhen.http.preconditions import Change, Put, tag
 
 router = APIRouter(route_class=ControlRoute, tags=["alert templates"])
 
@@ -52,6 +53,7 @@ class AlertTemplateOut(BaseModel):
     part: Part
     source: str
     is_built_in: bool
+    revision: int = Field(description="0: the built-in one.")
     updated_by: str | None
     updated_at: Utc | None
 
@@ -71,6 +73,11 @@ class AlertPreviewOut(BaseModel):
     html: str
     blocks: list[dict[str, JsonValue]]
     payload: dict[str, JsonValue]
+
+
+_MADE: Final[dict[int | str, dict[str, Any]]] = {
+    201: {"model": AlertTemplateOut, "description": "There was none of its own, and it was made"}
+}
 
 
 @router.get("/v1/tenants/{tenant}/alert-templates")
@@ -104,41 +111,50 @@ async def preview_alert_template(*, body: AlertPreviewIn, access: Reader) -> Ale
 
 
 @router.get("/v1/tenants/{tenant}/alert-templates/{kind}/{part}")
-async def get_alert_template(*, kind: Kind, part: WhichPart, access: Reader) -> AlertTemplateOut:
+async def get_alert_template(*, kind: Kind, part: WhichPart, access: Reader, response: Response) -> AlertTemplateOut:
     """Read the template in use: the tenant's own, or the built-in one to begin from."""
     found = await service.get_template(access.database, tenant_id=access.tenant_id, kind=kind, part=part)
     if isinstance(found, TemplateRow):
-        return _out(found)
-    return AlertTemplateOut(kind=kind, part=part, source=found, is_built_in=True, updated_by=None, updated_at=None)
-
-
-@router.put("/v1/tenants/{tenant}/alert-templates/{kind}/{part}")
-async def put_alert_template(*, kind: Kind, part: WhichPart, body: AlertTemplateIn, access: Editor) -> AlertTemplateOut:
-    """Keep a template of one's own; one that could not be used is refused with its line."""
-    return _out(
-        await service.put_template(
-            access.database,
-            tenant_id=access.tenant_id,
-            kind=kind,
-            part=part,
-            source=body.source,
-            updated_by=access.principal.subject,
-        )
+        return _out(response, found)
+    tag(response, 0)
+    return AlertTemplateOut(
+        kind=kind, part=part, source=found, is_built_in=True, revision=0, updated_by=None, updated_at=None
     )
 
 
+@router.put("/v1/tenants/{tenant}/alert-templates/{kind}/{part}", responses=_MADE)
+async def put_alert_template(  # which, what, of which revision
+    *, kind: Kind, part: WhichPart, body: AlertTemplateIn, access: Editor, expected: Put, response: Response
+) -> AlertTemplateOut:
+    """Keep a template of one's own; one that could not be used is refused with its line."""
+    written = await service.put_template(
+        access.database,
+        tenant_id=access.tenant_id,
+        kind=kind,
+        part=part,
+        source=body.source,
+        updated_by=access.principal.subject,
+        expected=expected,
+    )
+    if expected.absent:
+        response.status_code = 201
+    return _out(response, written)
+
+
 @router.delete("/v1/tenants/{tenant}/alert-templates/{kind}/{part}", status_code=204)
-async def delete_alert_template(*, kind: Kind, part: WhichPart, access: Editor) -> None:
+async def delete_alert_template(*, kind: Kind, part: WhichPart, access: Editor, expected: Change) -> None:
     """Go back to the built-in text."""
-    await service.delete_template(access.database, tenant_id=access.tenant_id, kind=kind, part=part)
+    await service.delete_template(access.database, tenant_id=access.tenant_id, kind=kind, part=part, expected=expected)
 
 
-def _out(row: TemplateRow) -> AlertTemplateOut:
+def _out(response: Response, row: TemplateRow) -> AlertTemplateOut:
+    tag(response, row.revision)
     return AlertTemplateOut(
         kind=row.kind,
         part=Part(row.part),
         source=row.source,
         is_built_in=False,
+        revision=row.revision,
         updated_by=row.updated_by,
         updated_at=row.updated_at,
     )

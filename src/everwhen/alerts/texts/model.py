@@ -22,5 +22,6 @@ class TemplateRow:
     kind: str
     part: str
     source: str
+    revision: int
     updated_by: str
     updated_at: datetime

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from everwhen.alerts.message import Message, Rendered
@@ -16,20 +16,40 @@ from everwhen.alerts.texts.rendering import render
 from everwhen.egress.turns import Turns
 from everwhen.errors import NotFound
 from everwhen.postgres.pool import Connection, Database
+from everwhen.revisions import ANY as ANY_REVISION
+from everwhen.revisions import Expected, refuse_stale, stale
 
 THREADS: Final = 2
 """Writing is work for the processor alone: more threads would only take it from each other."""
 
 
-async def put_template(  # which, what, by whom
-    db: Database, *, tenant_id: UUID, kind: str, part: Part, source: str, updated_by: str
+async def put_template(  # noqa: PLR0913  # which, what, by whom
+    db: Database,
+    *,
+    tenant_id: UUID,
+    kind: str,
+    part: Part,
+    source: str,
+    updated_by: str,
+    expected: Expected = ANY_REVISION,
 ) -> TemplateRow:
-    """Write a template; raise InvalidInput, with the line, for one that could not be used."""
+    """Write a template; raise InvalidInput, with the line, for one that could not be used.
+
+    The built-in one counts as revision 0. Raises PreconditionFailed when it is not the revision that was expected.
+    """
     await asyncio.to_thread(check_override, kind, part, source)
     async with db.tenant(tenant_id) as conn:
-        return await store.put_template(
-            conn, tenant_id=tenant_id, kind=kind, part=part, source=source, updated_by=updated_by, now=conn.now
+        key: dict[str, Any] = {"tenant_id": tenant_id, "kind": kind, "part": part}
+        known = await store.get_template(conn, **key)
+        revision = 0 if known is None else known.revision
+        if known is not None or not expected.absent:
+            refuse_stale(expected, revision)
+        written = await store.put_template(
+            conn, **key, source=source, updated_by=updated_by, among=expected.among, now=conn.now
         )
+        if written is None:  # somebody else was quicker
+            raise stale(expected, revision + 1)
+        return written
 
 
 async def get_template(db: Database, *, tenant_id: UUID, kind: str, part: Part) -> TemplateRow | str:
@@ -46,13 +66,20 @@ async def list_templates(db: Database, *, tenant_id: UUID) -> list[TemplateItem]
         return await store.list_templates(conn, tenant_id=tenant_id)
 
 
-async def delete_template(db: Database, *, tenant_id: UUID, kind: str, part: Part) -> None:
-    """Go back to the built-in text; raise NotFound without a template."""
+async def delete_template(
+    db: Database, *, tenant_id: UUID, kind: str, part: Part, expected: Expected = ANY_REVISION
+) -> None:
+    """Go back to the built-in text; raise NotFound without a template, PreconditionFailed at another revision."""
     parse_kind(kind)
     async with db.tenant(tenant_id) as conn:
-        deleted = await store.delete_template(conn, tenant_id=tenant_id, kind=kind, part=part)
-    if not deleted:
-        raise NotFound("The tenant has no template of its own for this.", code="alert_template.unknown")
+        key: dict[str, Any] = {"tenant_id": tenant_id, "kind": kind, "part": part}
+        if not await store.delete_template(conn, **key, among=expected.among):
+            known = await store.get_template(conn, **key)
+            raise _no_template() if known is None else stale(expected, known.revision)
+
+
+def _no_template() -> NotFound:
+    return NotFound("The tenant has no template of its own for this.", code="alert_template.unknown")
 
 
 async def preview_template(db: Database, *, tenant_id: UUID, kind: str, sources: Mapping[Part, str]) -> Rendered:

@@ -8,7 +8,7 @@ from uuid import UUID
 from psycopg import AsyncConnection
 
 from everwhen.alerts.texts.model import TemplateItem, TemplateRow
-from everwhen.postgres.fetch import execute_count, fetch_all, fetch_one, fetch_optional
+from everwhen.postgres.fetch import execute_count, fetch_all, fetch_optional
 from everwhen.postgres.sql import load
 
 _SQL = load("everwhen.alerts.texts")
@@ -17,18 +17,27 @@ Conn = AsyncConnection[Any]
 
 
 async def put_template(  # what its statement takes
-    conn: Conn, *, tenant_id: UUID, kind: str, part: str, source: str, updated_by: str, now: datetime
-) -> TemplateRow:
-    """Write a template, or write it anew."""
+    conn: Conn,
+    *,
+    tenant_id: UUID,
+    kind: str,
+    part: str,
+    source: str,
+    updated_by: str,
+    among: Sequence[int] | None,
+    now: datetime,
+) -> TemplateRow | None:
+    """Write a template, or write it anew; None: it is none of these revisions."""
     params = {
         "tenant_id": tenant_id,
         "kind": kind,
         "part": part,
         "source": source,
         "updated_by": updated_by,
+        "among": None if among is None else list(among),
         "now": now,
     }
-    return await fetch_one(conn, _SQL["put_template"], params, TemplateRow)
+    return await fetch_optional(conn, _SQL["put_template"], params, TemplateRow)
 
 
 async def get_template(conn: Conn, *, tenant_id: UUID, kind: str, part: str) -> TemplateRow | None:
@@ -48,7 +57,7 @@ async def find_templates(conn: Conn, *, tenant_id: UUID, kinds: Sequence[str]) -
     return await fetch_all(conn, _SQL["find_templates"], params, TemplateRow)
 
 
-async def delete_template(conn: Conn, *, tenant_id: UUID, kind: str, part: str) -> int:
-    """Delete a template; zero rows without it."""
-    params = {"tenant_id": tenant_id, "kind": kind, "part": part}
+async def delete_template(conn: Conn, *, tenant_id: UUID, kind: str, part: str, among: Sequence[int] | None) -> int:
+    """Delete a template; zero rows without it, or at another revision."""
+    params = {"tenant_id": tenant_id, "kind": kind, "part": part, "among": None if among is None else list(among)}
     return await execute_count(conn, _SQL["delete_template"], params)
