@@ -11,8 +11,12 @@ import pytest
 import uvicorn
 from click.testing import CliRunner, Result
 
+from everwhen.alerts.channels.registry import Outside, make_kinds
+from everwhen.alerts.service import Kit
 from everwhen.cli import main
 from everwhen.postgres.pool import Database, PoolLimits
+from tests.alerts.scene import SIGNER, PlainSealer
+from tests.egress.guarded import egress
 from tests.factories import make_tenant
 from tests.people import app_on, token_of
 
@@ -55,7 +59,9 @@ def shell(server, work_database, tmp_path, monkeypatch):
             found["tokens"] = {role: token_of(role, tenant_id=tenant.id) for role in ("admin", "viewer", "worker")}
             found["tokens"]["platform"] = token_of("platform", "viewer")
             found["tenant"] = tenant
-            config = uvicorn.Config(app_on(database), log_config=None, lifespan="off", timeout_graceful_shutdown=1)
+            app = app_on(database)
+            app.state.alerts = Kit(kinds=make_kinds(Outside(egress=egress())), sealer=PlainSealer(), signer=SIGNER)
+            config = uvicorn.Config(app, log_config=None, lifespan="off", timeout_graceful_shutdown=1)
             serving = _Server(config)
             task = asyncio.create_task(serving.serve(sockets=[listening]))
             started.set()

@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from everwhen.cli.alert_template import template
-from everwhen.cli.client import Api, with_api
+from everwhen.cli.client import Api, failure_of, force_option, with_api
 from everwhen.cli.listing import given, json_option, list_pages, paged
 from everwhen.cli.output import Columns, confirm, show_list, show_one
 
@@ -104,14 +104,61 @@ def create_channel(*, api: Api, output: str, name: str, secrets: tuple[str, ...]
     show_one(made, kind="AlertChannelList", output=output)
 
 
+@channel.command("update")
+@click.argument("name")
+@click.option("--config", "configuration", help="Where it sends to, as JSON; @file reads a file.")
+@click.option("--secret", "secrets", multiple=True, metavar="NAME", help="A secret to ask for anew; the others stay.")
+@click.option("--window", type=float, help="Seconds after a message until the next.")
+@click.option("--messages-an-hour", type=click.IntRange(min=0), help="At most so many to each receiver; 0: no limit.")
+@click.option("--quiet", help="Quiet hours as JSON; null: none.")
+@force_option
+@with_api
+def update_channel(*, api: Api, output: str, name: str, secrets: tuple[str, ...], force: bool, **options: Any) -> None:
+    """Change a channel; what is not named stays. Where it sends to has to be verified anew when it changes."""
+    changes = given(
+        configuration=json_option(options["configuration"], option="--config"),
+        window_seconds=options["window"],
+        messages_an_hour=options["messages_an_hour"],
+    )
+    if changes.get("messages_an_hour") == 0:
+        changes["messages_an_hour"] = None
+    if options["quiet"] is not None:
+        changes["quiet_hours"] = json_option(options["quiet"], option="--quiet")
+    changes["secrets"] = {secret: _ask(secret) for secret in secrets}
+    kept = ("kind", "configuration", "window_seconds", "messages_an_hour", "quiet_hours")
+    made = _replace(api, api.tenant_path("alerts", "channels", name), kept, changes, force=force)
+    show_one(made, kind="AlertChannelList", output=output)
+
+
+def _replace(api: Api, path: str, kept: tuple[str, ...], changes: dict[str, Any], *, force: bool) -> Any:
+    """Put what there is, with these changes, in its place, unless somebody has changed it meanwhile."""
+    answer = api.send("GET", path)
+    if not answer.is_success:
+        raise failure_of(answer)
+    now = answer.json()
+    body = {name: now[name] for name in kept} | changes
+    return api.call("PUT", path, body=body, match="*" if force else answer.headers["ETag"])
+
+
+@channel.command("resubscribe")
+@click.argument("name")
+@click.option("--to", "recipient", required=True, help="The address.")
+@with_api
+def resubscribe(*, api: Api, output: str, name: str, recipient: str) -> None:
+    """Send again to somebody who had unsubscribed, and has changed his mind."""
+    made = api.call("POST", api.tenant_path("alerts", "channels", name, "resubscribe"), body={"recipient": recipient})
+    show_one(made, kind="AlertChannelList", output=output)
+
+
 @channel.command("delete")
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@force_option
 @with_api
-def delete_channel(*, api: Api, output: str, name: str, yes: bool) -> None:
+def delete_channel(*, api: Api, output: str, name: str, yes: bool, force: bool) -> None:
     """Delete a channel that no subscription sends to."""
     confirm(f"Delete the channel {name}?", yes=yes)
-    api.call("DELETE", api.tenant_path("alerts", "channels", name))
+    api.change("DELETE", api.tenant_path("alerts", "channels", name), force=force)
     if output == "name":
         click.echo(name)
 
@@ -179,30 +226,35 @@ def get_subscription(*, api: Api, output: str, name: str) -> None:
     show_one(found, kind="AlertSubscriptionList", output=output)
 
 
-def _settings(function: Any) -> Any:
-    for option in (
-        click.option("--pierce", "pierces", is_flag=True, help="Let errors through quiet hours."),
-        click.option("--after", "after_failures", type=int, help="Only the n-th failure in a row. [default: 1]"),
-        click.option("--filter", "filter_text", help="On what happened, such as reason:retry.exhausted."),
-        click.option("--tag", help="Of what has this tag, or whose schedule, task or workflow has it."),
-        click.option("--workflow", help="Of this workflow only."),
-        click.option("--task", help="Of this task only."),
-        click.option("--schedule", help="Of this schedule only."),
-        click.option("--channel", "channels", multiple=True, required=True, help="Where to; may be repeated."),
-        click.option("--kind", "kinds", multiple=True, required=True, help="Such as run.dead; may be repeated."),
-    ):
-        function = option(function)
-    return function
+def _settings(*, required: bool) -> Any:
+    def add(function: Any) -> Any:
+        for option in (
+            click.option("--pierce/--no-pierce", "pierces", default=None, help="Let errors through quiet hours."),
+            click.option("--after", "after_failures", type=int, help="Only the n-th failure in a row. [default: 1]"),
+            click.option("--filter", "filter_text", help="On what happened, such as reason:retry.exhausted."),
+            click.option("--tag", help="Of what has this tag, or whose schedule, task or workflow has it."),
+            click.option("--workflow", help="Of this workflow only."),
+            click.option("--task", help="Of this task only."),
+            click.option("--schedule", help="Of this schedule only."),
+            click.option("--channel", "channels", multiple=True, required=required, help="Where to; may be repeated."),
+            click.option(
+                "--kind", "kinds", multiple=True, required=required, help="Such as run.dead; may be repeated."
+            ),
+        ):
+            function = option(function)
+        return function
+
+    return add
 
 
 def _body(**options: Any) -> dict[str, Any]:
     scopes = [(name, options[name]) for name in ("schedule", "task", "workflow", "tag") if options[name]]
     if len(scopes) > 1:
         raise click.UsageError("Only one of --schedule, --task, --workflow and --tag can be what it is about.")
-    scope, target = scopes[0] if scopes else ("tenant", None)
+    scope, target = scopes[0] if scopes else (None, None)
     return given(
-        kinds=list(options["kinds"]),
-        channels=list(options["channels"]),
+        kinds=list(options["kinds"]) or None,
+        channels=list(options["channels"]) or None,
         scope=scope,
         target=target,
         filter=options["filter_text"],
@@ -211,9 +263,28 @@ def _body(**options: Any) -> dict[str, Any]:
     )
 
 
+@subscription.command("update")
+@click.argument("name")
+@_settings(required=False)
+@click.option("--of-the-tenant", is_flag=True, help="Of everything, and no longer of one thing only.")
+@click.option("--enable/--disable", "enabled", default=None, help="Whether anybody is told.")
+@force_option
+@with_api
+def update_subscription(
+    *, api: Api, output: str, name: str, of_the_tenant: bool, enabled: bool | None, force: bool, **options: Any
+) -> None:
+    """Change a subscription; what is not named stays. Kinds and channels are replaced as a whole."""
+    changes = _body(**options) | given(enabled=enabled)
+    if of_the_tenant:
+        changes |= {"scope": "tenant", "target": None}
+    kept = ("kinds", "channels", "scope", "target", "filter", "after_failures", "pierces", "enabled")
+    made = _replace(api, api.tenant_path("alerts", "subscriptions", name), kept, changes, force=force)
+    show_one(made, kind="AlertSubscriptionList", output=output)
+
+
 @subscription.command("create")
 @click.argument("name")
-@_settings
+@_settings(required=True)
 @with_api
 def create_subscription(*, api: Api, output: str, name: str, **options: Any) -> None:
     """Subscribe to what happens in the tenant, or to one schedule, task, workflow or tag."""
@@ -222,7 +293,7 @@ def create_subscription(*, api: Api, output: str, name: str, **options: Any) -> 
 
 
 @subscription.command("preview")
-@_settings
+@_settings(required=True)
 @with_api
 def preview_subscription(*, api: Api, output: str, **options: Any) -> None:
     """Say what such a subscription would have told of the last 24 hours."""
@@ -235,11 +306,12 @@ def preview_subscription(*, api: Api, output: str, **options: Any) -> None:
 @subscription.command("delete")
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@force_option
 @with_api
-def delete_subscription(*, api: Api, output: str, name: str, yes: bool) -> None:
+def delete_subscription(*, api: Api, output: str, name: str, yes: bool, force: bool) -> None:
     """Tell nobody any longer."""
     confirm(f"Delete the subscription {name}?", yes=yes)
-    api.call("DELETE", api.tenant_path("alerts", "subscriptions", name))
+    api.change("DELETE", api.tenant_path("alerts", "subscriptions", name), force=force)
     if output == "name":
         click.echo(name)
 
