@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import iter_route_contexts
 
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.problems import MEDIA_TYPE
@@ -94,7 +95,7 @@ def document(app: FastAPI, *, open_paths: frozenset[str], permissions: Mapping[s
 
 def _add_manners(app: FastAPI, paths: dict[str, Any]) -> None:
     """Say which operations can be tried, and which can be repeated under a key."""
-    for route in app.routes:
+    for route in (each.original_route for each in iter_route_contexts(app.routes)):
         if not isinstance(route, ControlRoute):
             continue
         for method in route.methods or ():
