@@ -6,7 +6,7 @@ same one after a crash, arrives at the same rows and changes nothing.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from everwhen.core.arrears_steps import CaughtUp, Step
@@ -17,30 +17,15 @@ from everwhen.limits import quotas
 from everwhen.overlap.service import GATEKEEPER_TOPIC
 from everwhen.postgres.pool import Connection
 from everwhen.postgres.wakeups import notify
+from everwhen.postgres.weeks import Weeks
 from everwhen.runs import store
 
-_MONDAY: Final = datetime(1970, 1, 5, tzinfo=UTC)
-_WEEK: Final = timedelta(weeks=1)
-
-_known_weeks: set[tuple[str, datetime]] = set()
-"""Weeks whose partitions are there, for each database: they are only ever added while a process lives."""
-
-_made_weeks: dict[tuple[str, datetime], datetime] = {}
-"""When the transaction began that made a week: until another one sees it, it may be rolled back."""
+_WEEKS: Final = Weeks(store.ensure_week)
 
 
 async def ensure_partitions(conn: Connection, instants: Iterable[datetime]) -> None:
-    """Make the partitions that runs due at these instants need. Asks the database once a week and process.
-
-    What this transaction itself makes is not remembered: it goes again if the transaction is rolled back.
-    """
-    database = f"{conn.info.host}:{conn.info.port}/{conn.info.dbname}"
-    wanted = {(database, _MONDAY + (instant - _MONDAY) // _WEEK * _WEEK) for instant in instants}
-    for key in sorted(wanted - _known_weeks):
-        if await store.ensure_week(conn, instant=key[1]):
-            _made_weeks[key] = conn.now
-        elif _made_weeks.get(key) != conn.now:
-            _known_weeks.add(key)
+    """Make the partitions that runs due at these instants need."""
+    await _WEEKS.ensure(conn, instants)
 
 
 async def record_plans(
