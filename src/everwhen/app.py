@@ -36,6 +36,7 @@ from everwhen.alerts.channels.registry import Outside, make_kinds
 from everwhen.alerts.delivering.courier import Times
 from everwhen.alerts.notifier import Notifier
 from everwhen.alerts.texts import api as alert_templates_api
+from everwhen.audit import api as audit_api
 from everwhen.calendars import api as calendars_api
 from everwhen.config import RoleName, Settings
 from everwhen.core.alert_retry import Patience
@@ -132,6 +133,7 @@ FEATURES: Final = (
     task_forms_api,
     alerts_api,
     alert_deliveries_api,
+    audit_api,
 )
 """The control API: each feature's module with its router."""
 
@@ -246,6 +248,7 @@ def make_app(services: Services) -> FastAPI:
         ),
         identity=limits,
         counter=make_counter(settings, services.database),
+        trusted=settings.trusted_proxies,
         find_tenant=tenants.find_tenant,
         on_ready=_wake_line,
         on_ended=services.on_ended,

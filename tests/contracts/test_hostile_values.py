@@ -20,6 +20,7 @@ from everwhen.identity import service as identity
 from everwhen.identity.model import TokenWish
 from tests.alerts.scene import SIGNER, PlainSealer
 from tests.contracts.openapi_snapshot import app_for_its_document
+from tests.contracts.test_isolation import furnish_event
 from tests.egress.guarded import egress
 from tests.factories import make_run, make_schedule, make_task, make_tenant
 from tests.operations.scene import begin, redrive
@@ -215,6 +216,7 @@ async def furnished(database):
         "digest": f"sha256:{0:064}",
         "token": str(token.token_id),
         "subject": "login:ada",
+        "event": await furnish_event(database, tenant, name="ada"),
         "channel": "ops",
         "subscription": "dead",
         "delivery": await furnish_alerts(database, tenant),

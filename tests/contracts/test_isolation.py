@@ -23,6 +23,9 @@ from everwhen.alerts.reading import store as alerts_reading_store
 from everwhen.alerts.texts import service as alert_templates
 from everwhen.alerts.texts import store as alert_templates_store
 from everwhen.alerts.texts.parts import Part
+from everwhen.audit import service as audit
+from everwhen.audit import store as audit_store
+from everwhen.audit.model import Actor, Deed
 from everwhen.calendars import service as calendars
 from everwhen.calendars import store as calendars_store
 from everwhen.calendars.model import CalendarDraft
@@ -61,6 +64,7 @@ pytestmark = pytest.mark.timeout(300)
 
 STORES = (
     tenants_store,
+    audit_store,
     tasks_store,
     calendars_store,
     schedules_store,
@@ -183,6 +187,8 @@ BODIES = {
     "resume_queue": {},
     "resume_tenant": {},
     "list_findings": None,
+    "list_audit": None,
+    "get_audit_event": None,
     "get_punctuality": None,
     "set_objective": {"objective_seconds": 5},
     "request_run": {"task": "{}"},
@@ -221,7 +227,7 @@ NAMELESS = {
     "draw_forecast", "smooth_schedules", "get_tz", "review_tz",
     "list_dead_letters", "list_dead_runs", "dismiss_dead_letters", "create_operation", "list_operations",
     "pause_tenant", "resume_tenant", "list_pauses", "list_pause_changes",
-    "list_findings",
+    "list_findings", "list_audit",
     "list_declarations", "plan_declarations", "list_workflows", "list_payloads", "upload_payload",
 }  # fmt: skip
 # These are about no tenant at all.
@@ -242,6 +248,8 @@ PLATFORM = {
     "create_tenant",
     "list_tenants",
     "forecast_all",
+    "list_platform_audit",
+    "get_platform_audit_event",
     "list_all_findings",
     "get_metrics",
     "list_reasons",
@@ -268,6 +276,7 @@ class Things:
     payload: str
     token: str
     member: str
+    event: str
     alerts: Alerts
 
     @property
@@ -291,6 +300,7 @@ NOBODY = Things(
     payload=f"sha256:{0:064}",
     token=str(uuid.UUID(int=10)),
     member="login:nobody",
+    event=str(uuid.UUID(int=12)),
     alerts=Alerts(
         channel="no-channel",
         unused_channel="no-unused",
@@ -340,6 +350,7 @@ async def furnish(db: Database, *, name: str):
         payload=(await put(Payloads.on(db, DEPOT), tenant, name.encode())).digest,
         token=await furnish_token(db, tenant, name=name),
         member=f"login:{name}",
+        event=await furnish_event(db, tenant, name=name),
         alerts=await furnish_alerts(db, tenant, name=name),
     )
     return tenant, things
@@ -372,6 +383,13 @@ async def furnish_token(db: Database, tenant, *, name: str) -> str:
     return str(made.token_id)
 
 
+async def furnish_event(db: Database, tenant, *, name: str) -> str:
+    """An event of the audit; return its id."""
+    deed = Deed(operation="create_task", resource=f"tasks/{name}-task", after={"name": f"{name}-task"})
+    async with db.tenant(tenant.id) as conn:
+        return str(await audit.record(conn, tenant_id=tenant.id, actor=Actor(subject=name), deed=deed))
+
+
 async def furnish_workflow(db: Database, tenant, *, name: str) -> tuple[str, str]:
     """A workflow with a run that has ended, and can be run again, and one that waits; return their ids."""
     scene = Scene(db=db, tenant=tenant)
@@ -398,7 +416,7 @@ def run_about(operation: str, path: str, things: Things) -> str:
     return things.dead if operation in ABOUT_DEAD_RUNS else things.run
 
 
-async def call(client, operation: str, method: str, path: str, *, tenant: str, things: Things):
+async def call(client, operation: str, method: str, path: str, *, tenant: str, things: Things, key: str | None = None):
     """Return status and body, with the names that were asked for blotted out."""
     targets = {"/tasks": things.task, "/calendars": things.calendar, "/workflows": things.workflow}
     target = next((name for part, name in targets.items() if part in path), things.schedule)
@@ -411,6 +429,7 @@ async def call(client, operation: str, method: str, path: str, *, tenant: str, t
         "part": "text",
         "digest": things.payload,
         "token": things.token,
+        "event": things.event,
         "subject": things.member,
         "channel": things.alerts.unused_channel if operation == "delete_alert_channel" else things.alerts.channel,
         "subscription": things.alerts.subscription,
@@ -421,7 +440,7 @@ async def call(client, operation: str, method: str, path: str, *, tenant: str, t
     if operation == "create_operation":
         body = await planned(client, url, body)
     answer = await client.request(
-        method, url, json=body, headers={"Request-Id": "fixed", "Idempotency-Key": next(KEYS)}
+        method, url, json=body, headers={"Request-Id": "fixed", "Idempotency-Key": key or next(KEYS)}
     )
     text = answer.text
     for name in sorted(things.names.values(), key=len, reverse=True):

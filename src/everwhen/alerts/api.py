@@ -23,6 +23,7 @@ from everwhen.alerts.wire import (
     subscription_out,
 )
 from everwhen.http.access import NAME_PATTERN, Access, Editor, Operator, Reader
+from everwhen.http.auditing import audited
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.fields import Sentence, Utc, Wire
 from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_cursor
@@ -112,7 +113,9 @@ def _subscription(response: Response, row: SubscriptionRow) -> SubscriptionOut:
 
 
 @router.post("/v1/tenants/{tenant}/alerts/channels", status_code=201, responses=_TAKEN)
-async def create_alert_channel(*, request: Request, body: ChannelIn, access: Editor, response: Response) -> ChannelOut:
+async def create_alert_channel(
+    *, request: Request, tenant: str, body: ChannelIn, access: Editor, response: Response
+) -> ChannelOut:
     """Define where alerts go. Nothing is sent there before it is verified."""
     made = await service.create_channel(
         _desk(request, access),
@@ -121,6 +124,7 @@ async def create_alert_channel(*, request: Request, body: ChannelIn, access: Edi
         draft=body.draft(),
         by=access.principal.subject,
     )
+    response.headers["Location"] = f"/v1/tenants/{tenant}/alerts/channels/{body.name}"
     return _channel(response, made)
 
 
@@ -166,6 +170,7 @@ async def delete_alert_channel(*, channel: ChannelName, access: Editor, expected
 
 
 @router.post("/v1/tenants/{tenant}/alerts/channels/{channel}/test", status_code=202, responses=_TESTED)
+@audited(tells_answer=True)
 async def send_alert_test(*, channel: ChannelName, access: Editor, body: SendTestIn | None = None) -> SentTestsOut:
     """Send a test message. Of a channel without addresses its arrival is the proof; an address gets a code."""
     made = await service.send_tests(
@@ -223,7 +228,9 @@ async def resubscribe_alert_receiver(
 
 
 @router.post("/v1/tenants/{tenant}/alerts/subscriptions", status_code=201, responses=_TAKEN)
-async def create_alert_subscription(*, body: SubscriptionIn, access: Editor, response: Response) -> SubscriptionOut:
+async def create_alert_subscription(
+    *, tenant: str, body: SubscriptionIn, access: Editor, response: Response
+) -> SubscriptionOut:
     """Say who wants to hear of what."""
     made = await subscribing.create_subscription(
         access.database,
@@ -232,6 +239,7 @@ async def create_alert_subscription(*, body: SubscriptionIn, access: Editor, res
         draft=body.draft(),
         by=access.principal.subject,
     )
+    response.headers["Location"] = f"/v1/tenants/{tenant}/alerts/subscriptions/{body.name}"
     return _subscription(response, made)
 
 

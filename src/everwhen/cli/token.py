@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from everwhen.http.roles import Role
 
 SECRET_FILE: Final = CLIENT_FILE.parent / "jwt.secret"
-GIVEN_ROLES: Final = ("viewer", "operator", "editor", "admin", "payloads", "worker")
+GIVEN_ROLES: Final = ("viewer", "operator", "editor", "admin", "payloads", "auditor", "worker")
 COLUMNS: Final[Columns] = {
     "NAME": "name",
     "ID": "id",
@@ -37,7 +37,7 @@ COLUMNS: Final[Columns] = {
     "EXPIRES": "expires_at",
     "LAST USED": "last_used_at",
 }
-ROLES: Final = ("viewer", "operator", "editor", "admin", "payloads", "worker", "platform")
+ROLES: Final = ("viewer", "operator", "editor", "admin", "payloads", "auditor", "worker", "platform")
 
 
 @click.group(invoke_without_command=True, short_help="Mint a token where the key is; make and revoke tokens.")

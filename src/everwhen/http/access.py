@@ -14,7 +14,9 @@ from fastapi import Depends, Path, Request, Response
 from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute, Route
 
+from everwhen.audit.model import PLATFORM
 from everwhen.errors import Forbidden, unknown_tenant
+from everwhen.http.auditing import Recorder, looking_for, recorder_of
 from everwhen.http.edge import principal_of
 from everwhen.http.payloads import show_payloads
 from everwhen.http.plane import ControlPlane, acting_plane, plane_of
@@ -36,6 +38,8 @@ class Access:
     tenant_id: UUID
     roles: frozenset[Role]
     plane: ControlPlane
+    recorder: Recorder | None = None
+    """What tells of the change in the audit; None: nothing is changed, or it is only tried."""
 
     @property
     def database(self) -> Database:
@@ -60,6 +64,8 @@ class InTenant:
     async def __call__(self, request: Request, tenant: TenantName) -> Access:
         """Raise NotFound for another's tenant, Forbidden for want of a role."""
         plane, principal = plane_of(request), principal_of(request)
+        if (looked_into := looking_for(request)) is not None:
+            return _looking(request, looked_into)
         if principal.memberships is not None:
             member = principal.memberships.get(tenant)
             if member is None:
@@ -71,8 +77,15 @@ class InTenant:
             found = await plane.find_tenant(plane.database, name=tenant, bound_to=principal.tenant_id)
             tenant_id, roles = found.id, principal.roles
         require(roles, self.permission)
+        await _begin(request, tenant_id, roles)
         show_payloads(Permission.PAYLOADS in allowed(roles))
-        return Access(principal=principal, tenant_id=tenant_id, roles=roles, plane=acting_plane(request))
+        return Access(
+            principal=principal,
+            tenant_id=tenant_id,
+            roles=roles,
+            plane=acting_plane(request),
+            recorder=recorder_of(request),
+        )
 
 
 class InOwnTenant:
@@ -87,9 +100,14 @@ class InOwnTenant:
         require(principal.roles, self.permission)
         if principal.tenant_id is None:
             raise Forbidden("This needs a token that is bound to a tenant.")
+        await _begin(request, principal.tenant_id, principal.roles)
         show_payloads(Permission.PAYLOADS in allowed(principal.roles))
         return Access(
-            principal=principal, tenant_id=principal.tenant_id, roles=principal.roles, plane=plane_of(request)
+            principal=principal,
+            tenant_id=principal.tenant_id,
+            roles=principal.roles,
+            plane=acting_plane(request),
+            recorder=recorder_of(request),
         )
 
 
@@ -104,6 +122,7 @@ class ForPlatform:
         require(principal.roles, self.permission)
         if principal.tenant_id is not None:
             raise Forbidden("A token that is bound to a tenant cannot act for the platform.")
+        await _begin(request, PLATFORM, principal.roles, in_system=True)
         return PlatformAccess(principal=principal, plane=acting_plane(request))
 
 
@@ -114,7 +133,9 @@ class ForAnybody:
 
     async def __call__(self, request: Request) -> Principal:
         """Return who asks."""
-        return principal_of(request)
+        principal = principal_of(request)
+        await _begin(request, principal.tenant_id or PLATFORM, principal.roles, in_system=True)
+        return principal
 
 
 Reader = Annotated[Access, Depends(InTenant(Permission.READ))]
@@ -122,6 +143,7 @@ PayloadReader = Annotated[Access, Depends(InTenant(Permission.PAYLOADS))]
 Operator = Annotated[Access, Depends(InTenant(Permission.OPERATE))]
 Editor = Annotated[Access, Depends(InTenant(Permission.EDIT))]
 Admin = Annotated[Access, Depends(InTenant(Permission.ADMINISTER))]
+Auditor = Annotated[Access, Depends(InTenant(Permission.AUDIT))]
 OwnReader = Annotated[Access, Depends(InOwnTenant(Permission.READ))]
 OwnOperator = Annotated[Access, Depends(InOwnTenant(Permission.OPERATE))]
 OwnEditor = Annotated[Access, Depends(InOwnTenant(Permission.EDIT))]
@@ -153,6 +175,18 @@ def permission_of(route: BaseRoute) -> Permission | None:
     calls = [dependency.call for dependency in route.dependant.dependencies]
     found = [call.permission for call in calls if isinstance(call, InTenant | InOwnTenant | ForPlatform | ForAnybody)]
     return found[0] if len(found) == 1 else None
+
+
+async def _begin(request: Request, tenant_id: UUID, roles: frozenset[Role], *, in_system: bool = False) -> None:
+    recorder = recorder_of(request)
+    if recorder is not None:
+        await recorder.begin(tenant_id, roles, in_system=in_system)
+
+
+def _looking(request: Request, tenant_id: UUID) -> Access:
+    """Let the audit look, for a request that was let in before: at everything but payloads."""
+    show_payloads(False)
+    return Access(principal=principal_of(request), tenant_id=tenant_id, roles=frozenset(), plane=acting_plane(request))
 
 
 def require(roles: Iterable[Role], permission: Permission) -> None:

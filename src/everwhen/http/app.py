@@ -14,6 +14,7 @@ from everwhen import __version__
 from everwhen.errors import Unavailable
 from everwhen.http import openapi, problems
 from everwhen.http.access import permission_of
+from everwhen.http.auditing import sights_of
 from everwhen.http.edge import OPEN_PATHS, OPEN_PREFIX, Edge
 from everwhen.http.fields import Utc
 from everwhen.http.plane import ControlPlane, plane_of
@@ -70,6 +71,7 @@ def create_app(
     app.include_router(_health())
     for router in routers:
         app.include_router(router)
+    app.state.sights = sights_of([each.original_route for each in iter_route_contexts(app.routes)])
     permissions = _permissions([*first_routes, *(route for router in routers for route in router.routes)])
     app.openapi = _documented(app, permissions)
     app.add_middleware(Edge, authenticator=plane.authenticator, counter=plane.counter)

@@ -9,10 +9,10 @@ from typing import Any
 
 from fastapi import Request, Response
 from fastapi.dependencies.models import Dependant
-from fastapi.routing import APIRoute
 
 from everwhen.errors import TooLarge, UnsupportedMediaType
 from everwhen.http import strict_json
+from everwhen.http.auditing import RememberingRoute
 from everwhen.http.manners import Manner, carry_out, manner_of
 from everwhen.http.pages import unseal
 from everwhen.http.plane import plane_of
@@ -20,7 +20,7 @@ from everwhen.http.plane import plane_of
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
-class ControlRoute(APIRoute):
+class ControlRoute(RememberingRoute):
     """A route whose body is read by the rules of this module: `APIRouter(route_class=ControlRoute)`."""
 
     manner: Manner

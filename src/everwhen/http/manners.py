@@ -3,10 +3,11 @@
     ?dry_run=true        what a change would answer; all of it is done in a transaction that is undone
     Idempotency-Key: …   a POST that is repeated answers what it answered the first time
 
-Both rest on one thing: the handler's use-cases take part in one transaction (`postgres/joined.py`). A route needs to do
-nothing for it, but to use the database of its `Access`. What a POST route may say about itself: `reads` (it writes
-nothing, so neither applies), `tells_secret` (its answer is not to be kept, so neither applies), `needs_key` (it would
-make something new each time). One that has a parameter `dry_run` of its own answers that itself.
+Both rest on one thing: the handler's use-cases take part in one transaction (`postgres/joined.py`), in which the event
+of the audit is written, too (`auditing.py`). A route needs to do nothing for it, but use the database of its `Access`.
+What a POST route may say about itself: `reads` (it writes nothing, so none of this applies), `tells_secret` (its answer
+is not to be kept, so it is neither tried nor repeated), `needs_key` (it would make something new each time). One that
+has a parameter `dry_run` of its own answers that itself.
 """
 
 import hashlib
@@ -19,9 +20,10 @@ from typing import Any, Final, TypeVar, cast
 from fastapi import Request, Response
 
 from everwhen.errors import InvalidInput
+from everwhen.http.auditing import Audited, Recorder, give, said_of
 from everwhen.http.edge import principal_of
 from everwhen.http.plane import DATABASE, plane_of
-from everwhen.postgres.joined import joined
+from everwhen.postgres.joined import Joined, joined
 from everwhen.postgres.pool import Connection
 from everwhen.replies import service as replies
 from everwhen.replies.model import Keyed, Reply
@@ -46,9 +48,13 @@ class Manner:
     """What a route takes."""
 
     operation: str
+    writes: bool
     tries: bool
+    tries_itself: bool
     keyed: bool
     needs_key: bool
+    tells: bool
+    audited: Audited
 
 
 def reads(endpoint: Endpoint) -> Endpoint:
@@ -72,29 +78,38 @@ def needs_key(endpoint: Endpoint) -> Endpoint:
 def manner_of(endpoint: Callable[..., Any], methods: Iterable[str], parameters: Iterable[str]) -> Manner:
     """Return what a route takes, by what it is. `parameters` are its own query parameters."""
     writes = not {"GET", "HEAD"} & set(methods) and not hasattr(endpoint, _READS)
-    tries = writes and not hasattr(endpoint, _TELLS) and "dry_run" not in set(parameters)
+    tells, tries_itself = hasattr(endpoint, _TELLS), "dry_run" in set(parameters)
+    tries = writes and not tells and not tries_itself
     return Manner(
         operation=endpoint.__name__,
+        writes=writes,
         tries=tries,
+        tries_itself=writes and tries_itself,
         keyed=tries and "POST" in methods,
         needs_key=hasattr(endpoint, _NEEDS_KEY),
+        tells=tells,
+        audited=said_of(endpoint),
     )
 
 
 async def carry_out(request: Request, handler: Handler, manner: Manner) -> Response:
     """Answer a request in the manner that it asks for."""
+    if not manner.writes:
+        return await handler(request)
     if manner.tries and _asks_to_try(request):
         return await _tried(request, handler)
+    if manner.tries_itself and _asks_to_try(request):
+        return await handler(request)
     key = _key_of(request, needed=manner.needs_key) if manner.keyed else None
     if key is None:
-        return await handler(request)
+        return await _done(request, handler, manner)
     keyed = Keyed(
         principal=principal_of(request).subject,
         operation=manner.operation,
         key=key,
         fingerprint=await _fingerprint(request),
     )
-    return await _once(request, handler, keyed)
+    return await _once(request, handler, manner, keyed)
 
 
 class _Undone(Exception):  # noqa: N818  # never leaves this module
@@ -121,7 +136,12 @@ async def _tried(request: Request, handler: Handler) -> Response:
         return answers[0]
 
 
-async def _once(request: Request, handler: Handler, keyed: Keyed) -> Response:
+async def _done(request: Request, handler: Handler, manner: Manner) -> Response:
+    async with joined(plane_of(request).database) as whole:
+        return await _told(request, handler, manner, whole)
+
+
+async def _once(request: Request, handler: Handler, manner: Manner, keyed: Keyed) -> Response:
     async def take(conn: Connection, tenant_id: Any) -> None:
         reply = await replies.take(conn, tenant_id=tenant_id, keyed=keyed)
         if reply is not None:
@@ -129,14 +149,30 @@ async def _once(request: Request, handler: Handler, keyed: Keyed) -> Response:
 
     try:
         async with joined(plane_of(request).database, on_begin=take) as whole:
-            request.scope[DATABASE] = whole
-            answer = await handler(request)
+            answer = await _told(request, handler, manner, whole)
             for tenant_id, conn in whole.tenants.items():
                 await replies.keep(conn, tenant_id=tenant_id, keyed=keyed, reply=_reply(answer))
         return answer  # noqa: TRY300  # after the commit
     except _Known as known:
         said = known.reply
         return Response(said.body, status_code=said.status, headers={**said.headers, REPLAYED: "true"})
+
+
+async def _told(request: Request, handler: Handler, manner: Manner, whole: Joined) -> Response:
+    """Have the work done and told in one transaction, or in none."""
+    recorder = Recorder(
+        request=request,
+        operation=manner.operation,
+        sight=request.app.state.sights.get(manner.operation),
+        resource=manner.audited.resource,
+        tells_answer=manner.audited.tells_answer,
+        tells_secret=manner.tells,
+        whole=whole,
+    )
+    give(request, recorder)
+    answer = await handler(request)
+    await recorder.tell(answer)
+    return answer
 
 
 def _reply(answer: Response) -> Reply:

@@ -7,7 +7,7 @@ dependency that grants access has said otherwise. So a route that forgets about 
 
 import functools
 from contextvars import ContextVar
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final, Self, cast
 
 from pydantic import BaseModel, Field, JsonValue, model_validator
 
@@ -47,6 +47,20 @@ def show_payloads(shown: bool) -> None:  # noqa: FBT001  # says what it sets
 def payloads_shown() -> bool:
     """Tell whether the request at hand may see payloads."""
     return _shown.get()
+
+
+def without_payloads(value: Any) -> Any:
+    """Return a model, or a list or an object of models, as somebody is answered who may see no payloads."""
+    if isinstance(value, BaseModel):
+        fields = {name: without_payloads(getattr(value, name)) for name in type(value).model_fields}
+        if isinstance(value, WithPayloads):
+            fields |= dict.fromkeys(_payloads_of(type(value))) | {"withheld": True}
+        return value.model_copy(update=fields)
+    if isinstance(value, list):
+        return [without_payloads(each) for each in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {name: without_payloads(each) for name, each in cast("dict[Any, Any]", value).items()}
+    return value
 
 
 @functools.cache

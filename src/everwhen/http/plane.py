@@ -9,6 +9,7 @@ from uuid import UUID
 
 from starlette.requests import Request
 
+from everwhen.http.addresses import Network
 from everwhen.http.auth import Authenticator
 from everwhen.http.counting import Counter
 from everwhen.postgres.pool import Connection, Database
@@ -81,6 +82,8 @@ class ControlPlane:
     cursor_key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
     payloads: Any = None  # everwhen.payloads.service.Payloads, which this layer is below of
     identity: IdentityLimits = IdentityLimits()
+    trusted: Sequence[Network] = ()
+    """The proxies that are believed when they say who called them."""
     counter: Counter | None = None
 
 

@@ -18,6 +18,7 @@ class Role(StrEnum):
     EDITOR = "editor"
     ADMIN = "admin"
     PAYLOADS = "payloads"
+    AUDITOR = "auditor"
     WORKER = "worker"
     PLATFORM = "platform"
 
@@ -31,6 +32,7 @@ class Permission(StrEnum):
     OPERATE = "operate"
     EDIT = "edit"
     ADMINISTER = "administer"
+    AUDIT = "audit"
     WORK = "work"
     PLATFORM = "platform"
 
@@ -44,9 +46,10 @@ ALLOWED: Final[dict[Role, frozenset[Permission]]] = {
     }),
     Role.ADMIN: frozenset({
         Permission.ANY, Permission.READ, Permission.PAYLOADS, Permission.OPERATE, Permission.EDIT,
-        Permission.ADMINISTER,
+        Permission.ADMINISTER, Permission.AUDIT,
     }),
     Role.PAYLOADS: frozenset({Permission.ANY, Permission.PAYLOADS}),
+    Role.AUDITOR: frozenset({Permission.ANY, Permission.AUDIT}),
     Role.WORKER: frozenset({Permission.ANY, Permission.WORK}),
     Role.PLATFORM: frozenset({Permission.ANY, Permission.WORK, Permission.PLATFORM}),
 }  # fmt: skip
@@ -59,8 +62,9 @@ MEANINGS: Final[dict[Role, str]] = {
     Role.VIEWER: "read, but no payloads",
     Role.OPERATOR: "what a viewer may; pause, resume, request, cancel and redrive, carry out operations",
     Role.EDITOR: "what an operator may; see payloads; define tasks, schedules, calendars and workflows",
-    Role.ADMIN: "everything within a tenant: also its tokens, members and revocations",
+    Role.ADMIN: "everything within a tenant: also its tokens, members, revocations and audit",
     Role.PAYLOADS: "see payloads: what runs were given, what they returned, what their errors say; beside another role",
+    Role.AUDITOR: "read and export the audit: who changed what, from where; beside another role, or alone",
     Role.WORKER: "claim runs and report on them",
     Role.PLATFORM: "tenants themselves, and what concerns all of them; in a tenant only what another role allows",
 }
@@ -72,6 +76,7 @@ NEEDS: Final[dict[Permission, str]] = {
     Permission.OPERATE: "make things run, stop or wait",
     Permission.EDIT: "define what runs, and when",
     Permission.ADMINISTER: "say who may do what",
+    Permission.AUDIT: "read who changed what, from where, before and after",
     Permission.WORK: "carry out runs",
     Permission.PLATFORM: "act for the whole installation",
 }

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fastapi import Request, Response
-from fastapi.routing import APIRoute
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect
 
 from everwhen.errors import EverwhenError, InvalidInput, UnsupportedMediaType
+from everwhen.http.auditing import Recorder, RememberingRoute, give
 from everwhen.http.problems import problem_response
 
 FORM: Final = "multipart/form-data"
@@ -31,10 +31,11 @@ IDLE_SECONDS: Final = 30.0
 """How long a client may send nothing."""
 
 
-class UploadRoute(APIRoute):
+class UploadRoute(RememberingRoute):
     """A route that reads its body itself: `APIRouter(route_class=UploadRoute)`. No handler of it has a body model.
 
     A problem is answered when the client has sent the rest, if that is little; else the answer ends the connection.
+    What it changes is told by its handler, in the transaction of the change.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -42,8 +43,12 @@ class UploadRoute(APIRoute):
         inner = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
+            recorder = Recorder(request=request, operation=self.name)
+            give(request, recorder)
             try:
-                return await inner(request)
+                answer = await inner(request)
+                recorder.insist(answer)
+                return answer  # noqa: TRY300  # what is answered is what was told
             except EverwhenError as error:
                 response = problem_response(request, error)
                 if not await _drained(request):

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field, model_validator
 
 from everwhen.http.access import Admin, Platform
+from everwhen.http.auditing import audited
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.fields import Instant, Sentence, Utc, Wire
 from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_cursor
@@ -64,6 +65,7 @@ class RevocationOut(BaseModel):
 
 
 @router.post("/v1/tenants/{tenant}/revocations", status_code=201, responses=_TOO_MANY)
+@audited(resource="revocations")
 async def create_revocation(*, body: RevocationIn, access: Admin) -> RevocationOut:
     """Revoke tokens that are bound to the tenant, on every copy of the server within seconds."""
     made = await service.revoke(

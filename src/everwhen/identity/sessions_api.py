@@ -37,7 +37,7 @@ async def begin_session(*, request: Request, response: Response, principal: Anyb
         raise Forbidden("A session begins with the token of a person, not with a service token or a session.")
     limits = plane_of(request).identity
     secret, expires_at = await sessions.begin_session(
-        plane_of(request).database, principal=principal, lifetime=limits.session_most
+        acting_plane(request).database, principal=principal, lifetime=limits.session_most
     )
     response.headers["Set-Cookie"] = set_cookie(secret, seconds=int(limits.session_most.total_seconds()))
     idle_seconds = limits.session_idle.total_seconds()

@@ -28,7 +28,7 @@ MOST_TASKS: Final = 1_000
 MOST_GRACE_SECONDS: Final = 86_400
 _LIST: Final = "tokens"
 
-GivenRole = Literal["viewer", "operator", "editor", "admin", "payloads", "worker"]
+GivenRole = Literal["viewer", "operator", "editor", "admin", "payloads", "auditor", "worker"]
 TokenId = Annotated[UUID, Path(description="The token's id.")]
 Lifetime = Annotated[float, Strict(), Field(ge=LEAST_SECONDS, le=31_536_000, allow_inf_nan=False)]
 
@@ -37,7 +37,7 @@ class TokenIn(Wire):
     """A service token to make. Queues and tasks are for workers: what it may claim."""
 
     name: Name
-    roles: Annotated[list[GivenRole], Field(min_length=1, max_length=6)]
+    roles: Annotated[list[GivenRole], Field(min_length=1, max_length=7)]
     queues: Annotated[list[Name], Field(min_length=1, max_length=MOST_QUEUES)] | None = Field(
         default=None, description="Null: every queue of the tenant."
     )

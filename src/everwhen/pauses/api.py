@@ -8,6 +8,7 @@ from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, Field
 
 from everwhen.http.access import NAME_PATTERN, Access, Operator, Reader
+from everwhen.http.auditing import audited
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.fields import Instant, Sentence, Utc, Wire
 from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_cursor, read_number
@@ -60,24 +61,28 @@ class PauseChangeOut(BaseModel):
 
 
 @router.post("/v1/tenants/{tenant}/queues/{queue}/pause", responses=_PAUSED)
+@audited(seen_by="list_pauses")
 async def pause_queue(*, queue: QueueName, body: QueuePauseIn, access: Operator) -> PauseOut:
     """Hand out nothing from a queue; runs go on becoming due, and wait."""
     return await _pause(access, queue, body)
 
 
 @router.post("/v1/tenants/{tenant}/queues/{queue}/resume", status_code=204, responses=_RUNNING)
+@audited(seen_by="list_pauses")
 async def resume_queue(*, queue: QueueName, access: Operator, body: QueueResumeIn | None = None) -> None:
     """Hand out from a queue again."""
     await _resume(access, queue, body)
 
 
 @router.post("/v1/tenants/{tenant}/pause", responses=_PAUSED)
+@audited(seen_by="list_pauses")
 async def pause_tenant(*, body: QueuePauseIn, access: Operator) -> PauseOut:
     """Hand out nothing of the tenant's; runs go on becoming due, and wait."""
     return await _pause(access, WHOLE_TENANT, body)
 
 
 @router.post("/v1/tenants/{tenant}/resume", status_code=204, responses=_RUNNING)
+@audited(seen_by="list_pauses")
 async def resume_tenant(*, access: Operator, body: QueueResumeIn | None = None) -> None:
     """Hand out the tenant's runs again; a queue that is paused by itself stays so."""
     await _resume(access, WHOLE_TENANT, body)

@@ -2,6 +2,7 @@
 
 # ruff: noqa: FAST003  # the tenant in the path is read by the dependency that grants access
 
+from dataclasses import replace
 from typing import Final
 
 from fastapi import APIRouter, Request
@@ -60,5 +61,5 @@ async def delete_payload(*, digest: Digest, access: Editor) -> None:
 
 
 def payloads_of(access: Access) -> Payloads:
-    """Return the payload store of this server."""
-    return access.plane.payloads
+    """Return the payload store of this server, taking part in what the request does."""
+    return replace(access.plane.payloads, database=access.database)

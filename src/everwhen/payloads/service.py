@@ -4,7 +4,7 @@ A payload is one row for a tenant and a digest, whoever uploads it and how often
 object, the payload, the tenant's count.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -24,6 +24,13 @@ UNUSED: Final = timedelta(hours=1)
 
 MOST_NAMED: Final = 5
 _ROUNDS: Final = 5
+
+OnAdmitted = Callable[[Connection, Payload, bool], Awaitable[None]]
+"""Called in the transaction that makes a payload, or finds it: (connection, payload, whether it is new)."""
+
+
+async def nobody_hears(conn: Connection, payload: Payload, is_new: bool) -> None:  # noqa: FBT001  # as it is called
+    """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,17 +56,21 @@ class Payloads:
         described: Described,
         length: int | None = None,
         digest: str | None = None,
+        on_admitted: OnAdmitted = nobody_hears,
     ) -> tuple[Payload, bool]:
         """Make a payload of a stream; say whether it is new. See Receiver.receive for what it raises."""
         announced = Announced(by=described.by, length=length, digest=digest)
         async with self.receiver.arrivals(tenant_id) as arrivals:
             staged = await arrivals.receive(chunks, announced)
-            return await self.admit_alone(tenant_id, staged, described)
+            return await self.admit_alone(tenant_id, staged, described, on_admitted=on_admitted)
 
-    async def admit_alone(self, tenant_id: UUID, staged: Staged, described: Described) -> tuple[Payload, bool]:
+    async def admit_alone(
+        self, tenant_id: UUID, staged: Staged, described: Described, *, on_admitted: OnAdmitted = nobody_hears
+    ) -> tuple[Payload, bool]:
         """Do as `admit` does, in a transaction of its own."""
         async with self.database.tenant(tenant_id) as conn:
             admitted = await self.admit(conn, tenant_id, staged, described)
+            await on_admitted(conn, *admitted)
             failpoints.hit("upload.before_commit")
         failpoints.hit("upload.after_commit")
         return admitted

@@ -11,6 +11,7 @@ from everwhen.http.uploads import FORM, Form, Part, PartHead, UploadRoute, annou
 from everwhen.payloads.api import OCTETS, payloads_of
 from everwhen.payloads.model import Described, Payload
 from everwhen.payloads.receiving import Announced
+from everwhen.payloads.service import OnAdmitted
 from everwhen.payloads.wire import (
     BINARY,
     Expected,
@@ -20,6 +21,7 @@ from everwhen.payloads.wire import (
     kept_name,
     payload_out,
 )
+from everwhen.postgres.pool import Connection
 
 router = APIRouter(route_class=UploadRoute, tags=["payloads"])
 
@@ -74,6 +76,7 @@ async def upload_payload(
             described=described,
             length=announced_length(request),
             digest=digest,
+            on_admitted=_teller(access),
         )
     response.status_code = 201 if is_new else 200
     response.headers["Location"] = f"/v1/tenants/{tenant}/payloads/{payload.digest}"
@@ -99,7 +102,22 @@ async def _from_form(request: Request, access: Access, *, digest: str | None, na
             raise InvalidInput.at(f"/{FILE}", "The form has no file.", code="field.missing")
         if digest is not None and digest != staged.digest:
             raise InvalidInput.at("/digest", f"What arrived has the digest {staged.digest}.", code="payload.digest")
-        return await payloads.admit_alone(access.tenant_id, staged, described)
+        return await payloads.admit_alone(access.tenant_id, staged, described, on_admitted=_teller(access))
+
+
+def _teller(access: Access) -> OnAdmitted:
+    """Tell of a new payload in the transaction that makes it."""
+
+    async def tell(conn: Connection, payload: Payload, is_new: bool) -> None:  # noqa: FBT001  # as it is called
+        recorder = access.recorder
+        assert recorder is not None  # a route of uploads gives each request one
+        recorder.about(f"payloads/{payload.digest}")
+        if is_new:
+            await recorder.write(conn, after=payload_out(payload))
+        else:
+            recorder.nothing_changed()
+
+    return tell
 
 
 def _described(head: PartHead, *, by: str, name: str | None) -> Described:

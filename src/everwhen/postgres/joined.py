@@ -9,8 +9,8 @@ raises and somebody swallows that, half of the request would be kept: the whole 
 or the system) has its own transaction; they are committed one after the other.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from uuid import UUID
 
 from everwhen.postgres.pool import Connection, Database
@@ -33,6 +33,15 @@ class Joined(Database):
     def tenants(self) -> dict[UUID, Connection]:
         """The transactions of tenants that are under way."""
         return {tenant_id: conn for tenant_id, conn in self._open.items() if tenant_id is not None}
+
+    @contextmanager
+    def tolerant(self) -> Generator[None]:
+        """Forgive what raises within, as far as no statement has failed: of reads that may find nothing."""
+        was_spoilt = self.is_spoilt
+        try:
+            yield
+        finally:
+            self.is_spoilt = was_spoilt
 
     @asynccontextmanager
     async def tenant(self, tenant_id: UUID) -> AsyncGenerator[Connection]:

@@ -16,6 +16,35 @@ CREATE FUNCTION everwhen.draw_from(now timestamp with time zone, known timestamp
             FROM ( SELECT GREATEST((0)::double precision, (LEAST((EXTRACT(epoch FROM (draw_from.known - draw_from.now)))::double precision, ((2)::double precision * draw_from.seconds)) + (((draw_from.owed)::double precision * draw_from.seconds) / (draw_from.quota)::double precision))) AS full_in) a) d;
 END;
 
+CREATE FUNCTION everwhen.ensure_audit_week(instant timestamp with time zone) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+declare
+  monday timestamptz := date_trunc('week', instant at time zone 'UTC') at time zone 'UTC';
+  parent text;
+  child  text;
+begin
+  if instant not between clock_timestamp() - interval '11 years' and clock_timestamp() + interval '1 year' then
+    raise exception 'no partition for %', instant using errcode = 'invalid_parameter_value';
+  end if;
+  if to_regclass(format('everwhen.audit_links_%s', to_char(monday at time zone 'UTC', 'YYYYMMDD'))) is not null then
+    return false;
+  end if;
+  perform pg_advisory_xact_lock(hashtextextended('everwhen.ensure_audit_week', 0));
+  foreach parent in array array['audit_events', 'audit_links'] loop
+    child := format('%s_%s', parent, to_char(monday at time zone 'UTC', 'YYYYMMDD'));
+    continue when to_regclass('everwhen.' || child) is not null;
+    execute format('create table everwhen.%I (like everwhen.%I including defaults including constraints)', child, parent);
+    execute format('alter table everwhen.%I enable row level security, force row level security', child);
+    execute format('create trigger not_truncated before truncate on everwhen.%I
+                    for each statement execute function everwhen.refuse_change()', child);
+    execute format('alter table everwhen.%I attach partition everwhen.%I for values from (%L) to (%L)',
+                   parent, child, everwhen.first_run_id(monday), everwhen.first_run_id(monday + interval '168 hours'));
+  end loop;
+  return true;
+end $$;
+
 CREATE FUNCTION everwhen.ensure_week(instant timestamp with time zone) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -58,6 +87,15 @@ CREATE SEQUENCE everwhen.lease_numbers
 CREATE FUNCTION everwhen.new_lease_token() RETURNS bigint
     LANGUAGE sql
     RETURN ((nextval('everwhen.lease_numbers'::regclass) << 20) | (floor((random() * (1048576)::double precision)))::bigint);
+
+CREATE FUNCTION everwhen.refuse_change() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+begin
+  raise exception 'the audit is append-only: % of % is refused', lower(tg_op), tg_table_name
+    using errcode = 'insufficient_privilege';
+end $$;
 
 CREATE FUNCTION everwhen.signal_attempts() RETURNS trigger
     LANGUAGE plpgsql
@@ -492,6 +530,85 @@ CREATE TABLE everwhen.attempts (
 PARTITION BY RANGE (run_id);
 
 ALTER TABLE ONLY everwhen.attempts FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.audit_checkpoints (
+    tenant_id uuid NOT NULL,
+    seq bigint NOT NULL,
+    hash bytea NOT NULL,
+    epoch uuid NOT NULL,
+    at timestamp with time zone NOT NULL,
+    key_name text NOT NULL,
+    signature bytea NOT NULL,
+    CONSTRAINT audit_checkpoints_hash_check CHECK ((octet_length(hash) = 32)),
+    CONSTRAINT audit_checkpoints_key_name_check CHECK (((length(key_name) >= 1) AND (length(key_name) <= 64))),
+    CONSTRAINT audit_checkpoints_signature_check CHECK ((octet_length(signature) = 64))
+);
+
+ALTER TABLE ONLY everwhen.audit_checkpoints FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.audit_epochs (
+    epoch uuid NOT NULL,
+    server text NOT NULL,
+    timeline text NOT NULL,
+    began_at timestamp with time zone NOT NULL
+);
+
+CREATE TABLE everwhen.audit_events (
+    tenant_id uuid NOT NULL,
+    event_id uuid NOT NULL,
+    at timestamp with time zone NOT NULL,
+    actor text NOT NULL,
+    operation text NOT NULL,
+    resource text NOT NULL,
+    outcome text NOT NULL,
+    request_id text NOT NULL,
+    record text NOT NULL,
+    CONSTRAINT audit_events_outcome_check CHECK ((outcome = ANY (ARRAY['done'::text, 'refused'::text])))
+)
+PARTITION BY RANGE (event_id);
+
+ALTER TABLE ONLY everwhen.audit_events FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.audit_heads (
+    tenant_id uuid NOT NULL,
+    seq bigint NOT NULL,
+    hash bytea NOT NULL,
+    epoch uuid,
+    signed bigint DEFAULT 0 NOT NULL,
+    signed_at timestamp with time zone,
+    CONSTRAINT audit_heads_hash_check CHECK ((octet_length(hash) = 32))
+);
+
+ALTER TABLE ONLY everwhen.audit_heads FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.audit_links (
+    tenant_id uuid NOT NULL,
+    event_id uuid NOT NULL,
+    seq bigint NOT NULL,
+    epoch uuid NOT NULL,
+    hash bytea NOT NULL,
+    CONSTRAINT audit_links_hash_check CHECK ((octet_length(hash) = 32)),
+    CONSTRAINT audit_links_seq_check CHECK ((seq > 0))
+)
+PARTITION BY RANGE (event_id);
+
+ALTER TABLE ONLY everwhen.audit_links FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.audit_unanchored (
+    tenant_id uuid NOT NULL,
+    seq bigint NOT NULL,
+    at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE ONLY everwhen.audit_unanchored FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.audit_unsealed (
+    tenant_id uuid NOT NULL,
+    event_id uuid NOT NULL,
+    at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE ONLY everwhen.audit_unsealed FORCE ROW LEVEL SECURITY;
 
 CREATE TABLE everwhen.calendar_changes (
     tenant_id uuid NOT NULL,
@@ -1414,6 +1531,30 @@ ALTER TABLE ONLY everwhen.arrears
 ALTER TABLE ONLY everwhen.attempts
     ADD CONSTRAINT attempts_pkey PRIMARY KEY (tenant_id, run_id, attempt);
 
+ALTER TABLE ONLY everwhen.audit_checkpoints
+    ADD CONSTRAINT audit_checkpoints_pkey PRIMARY KEY (tenant_id, seq);
+
+ALTER TABLE ONLY everwhen.audit_epochs
+    ADD CONSTRAINT audit_epochs_pkey PRIMARY KEY (epoch);
+
+ALTER TABLE ONLY everwhen.audit_epochs
+    ADD CONSTRAINT audit_epochs_server_timeline_key UNIQUE (server, timeline);
+
+ALTER TABLE ONLY everwhen.audit_events
+    ADD CONSTRAINT audit_events_pkey PRIMARY KEY (tenant_id, event_id);
+
+ALTER TABLE ONLY everwhen.audit_heads
+    ADD CONSTRAINT audit_heads_pkey PRIMARY KEY (tenant_id);
+
+ALTER TABLE ONLY everwhen.audit_links
+    ADD CONSTRAINT audit_links_pkey PRIMARY KEY (tenant_id, event_id);
+
+ALTER TABLE ONLY everwhen.audit_unanchored
+    ADD CONSTRAINT audit_unanchored_pkey PRIMARY KEY (tenant_id, seq);
+
+ALTER TABLE ONLY everwhen.audit_unsealed
+    ADD CONSTRAINT audit_unsealed_pkey PRIMARY KEY (tenant_id, event_id);
+
 ALTER TABLE ONLY everwhen.calendar_changes
     ADD CONSTRAINT calendar_changes_pkey PRIMARY KEY (tenant_id, calendar);
 
@@ -1605,6 +1746,20 @@ CREATE INDEX arrears_look ON everwhen.arrears USING btree (look_at) WHERE (look_
 
 CREATE INDEX arrears_unfinished ON everwhen.arrears USING btree (tenant_id, schedule_uid, arrears_id) WHERE (finished_at IS NULL);
 
+CREATE INDEX audit_events_actor ON ONLY everwhen.audit_events USING btree (tenant_id, actor, event_id);
+
+CREATE INDEX audit_events_operation ON ONLY everwhen.audit_events USING btree (tenant_id, operation, event_id);
+
+CREATE INDEX audit_events_request ON ONLY everwhen.audit_events USING btree (tenant_id, request_id, event_id);
+
+CREATE INDEX audit_events_resource ON ONLY everwhen.audit_events USING btree (tenant_id, resource, event_id);
+
+CREATE INDEX audit_heads_unsigned ON everwhen.audit_heads USING btree (signed_at NULLS FIRST) WHERE (seq > signed);
+
+CREATE INDEX audit_links_seq ON ONLY everwhen.audit_links USING btree (tenant_id, seq);
+
+CREATE INDEX audit_unanchored_at ON everwhen.audit_unanchored USING btree (at);
+
 CREATE INDEX calendar_users_schedule ON everwhen.calendar_users USING btree (schedule_uid, tenant_id);
 
 CREATE INDEX calendars_by_owner ON everwhen.calendars USING btree (tenant_id, owner, name) WHERE (deleted_at IS NULL);
@@ -1716,6 +1871,22 @@ CREATE INDEX workflow_runs_look ON everwhen.workflow_runs USING btree (look_at) 
 CREATE INDEX workflow_runs_past ON everwhen.workflow_runs USING btree (tenant_id, workflow, ended_at) WHERE (ended_at IS NOT NULL);
 
 CREATE INDEX workflows_by_owner ON everwhen.workflows USING btree (tenant_id, owner, name);
+
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON everwhen.audit_checkpoints FOR EACH ROW EXECUTE FUNCTION everwhen.refuse_change();
+
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON everwhen.audit_epochs FOR EACH ROW EXECUTE FUNCTION everwhen.refuse_change();
+
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON everwhen.audit_events FOR EACH ROW EXECUTE FUNCTION everwhen.refuse_change();
+
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON everwhen.audit_links FOR EACH ROW EXECUTE FUNCTION everwhen.refuse_change();
+
+CREATE TRIGGER not_truncated BEFORE TRUNCATE ON everwhen.audit_checkpoints FOR EACH STATEMENT EXECUTE FUNCTION everwhen.refuse_change();
+
+CREATE TRIGGER not_truncated BEFORE TRUNCATE ON everwhen.audit_epochs FOR EACH STATEMENT EXECUTE FUNCTION everwhen.refuse_change();
+
+CREATE TRIGGER not_truncated BEFORE TRUNCATE ON everwhen.audit_events FOR EACH STATEMENT EXECUTE FUNCTION everwhen.refuse_change();
+
+CREATE TRIGGER not_truncated BEFORE TRUNCATE ON everwhen.audit_links FOR EACH STATEMENT EXECUTE FUNCTION everwhen.refuse_change();
 
 CREATE TRIGGER signal_attempts AFTER INSERT ON everwhen.attempts REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION everwhen.signal_attempts();
 
@@ -1954,6 +2125,18 @@ CREATE POLICY all_tenants ON everwhen.arrears TO everwhen_system USING (true) WI
 
 CREATE POLICY all_tenants ON everwhen.attempts TO everwhen_system USING (true) WITH CHECK (true);
 
+CREATE POLICY all_tenants ON everwhen.audit_checkpoints TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.audit_events TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.audit_heads TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.audit_links TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.audit_unanchored TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.audit_unsealed TO everwhen_system USING (true) WITH CHECK (true);
+
 CREATE POLICY all_tenants ON everwhen.calendar_changes TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.calendar_users TO everwhen_system USING (true) WITH CHECK (true);
@@ -2058,6 +2241,18 @@ ALTER TABLE everwhen.arrears ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.attempts ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE everwhen.audit_checkpoints ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.audit_events ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.audit_heads ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.audit_links ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.audit_unanchored ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.audit_unsealed ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE everwhen.calendar_changes ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.calendar_users ENABLE ROW LEVEL SECURITY;
@@ -2123,6 +2318,18 @@ CREATE POLICY own_rows ON everwhen.alert_watched TO everwhen_tenant USING ((tena
 CREATE POLICY own_rows ON everwhen.arrears TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.attempts TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
+CREATE POLICY own_rows ON everwhen.audit_checkpoints TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
+CREATE POLICY own_rows ON everwhen.audit_events TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
+CREATE POLICY own_rows ON everwhen.audit_heads TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
+CREATE POLICY own_rows ON everwhen.audit_links TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
+CREATE POLICY own_rows ON everwhen.audit_unanchored TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
+CREATE POLICY own_rows ON everwhen.audit_unsealed TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.calendar_changes TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
@@ -2294,6 +2501,9 @@ GRANT USAGE ON SCHEMA everwhen TO everwhen_system;
 GRANT ALL ON FUNCTION everwhen.current_tenant() TO everwhen_tenant;
 GRANT ALL ON FUNCTION everwhen.current_tenant() TO everwhen_system;
 
+GRANT ALL ON FUNCTION everwhen.ensure_audit_week(instant timestamp with time zone) TO everwhen_tenant;
+GRANT ALL ON FUNCTION everwhen.ensure_audit_week(instant timestamp with time zone) TO everwhen_system;
+
 GRANT ALL ON FUNCTION everwhen.ensure_week(instant timestamp with time zone) TO everwhen_tenant;
 GRANT ALL ON FUNCTION everwhen.ensure_week(instant timestamp with time zone) TO everwhen_system;
 
@@ -2359,6 +2569,25 @@ GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.arrears TO everwhen_system;
 
 GRANT SELECT,INSERT ON TABLE everwhen.attempts TO everwhen_tenant;
 GRANT SELECT,INSERT ON TABLE everwhen.attempts TO everwhen_system;
+
+GRANT SELECT ON TABLE everwhen.audit_checkpoints TO everwhen_tenant;
+GRANT SELECT,INSERT ON TABLE everwhen.audit_checkpoints TO everwhen_system;
+
+GRANT SELECT,INSERT ON TABLE everwhen.audit_epochs TO everwhen_system;
+
+GRANT SELECT,INSERT ON TABLE everwhen.audit_events TO everwhen_tenant;
+GRANT SELECT,INSERT ON TABLE everwhen.audit_events TO everwhen_system;
+
+GRANT SELECT ON TABLE everwhen.audit_heads TO everwhen_tenant;
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.audit_heads TO everwhen_system;
+
+GRANT SELECT ON TABLE everwhen.audit_links TO everwhen_tenant;
+GRANT SELECT,INSERT ON TABLE everwhen.audit_links TO everwhen_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.audit_unanchored TO everwhen_system;
+
+GRANT INSERT ON TABLE everwhen.audit_unsealed TO everwhen_tenant;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.audit_unsealed TO everwhen_system;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.calendar_changes TO everwhen_tenant;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.calendar_changes TO everwhen_system;

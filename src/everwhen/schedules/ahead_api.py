@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 from everwhen.core.compare import Move, MoveKind
 from everwhen.core.forecast import MOST_HOURS, Forecast
 from everwhen.http.access import Access, Editor, Platform, Reader
+from everwhen.http.auditing import audited
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.fields import Instant, Utc
 from everwhen.http.plane import ControlPlane
@@ -133,6 +134,7 @@ async def forecast_all(*, access: Platform, start: From = None, hours: Hours = D
 
 
 @router.post("/v1/tenants/{tenant}/forecast/smooth")
+@audited(resource="schedules")
 async def smooth_schedules(
     *, access: Editor, start: From = None, hours: Hours = DEFAULT_HOURS, dry_run: DryRun = False
 ) -> SmoothingOut:

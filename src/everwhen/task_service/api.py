@@ -16,9 +16,10 @@ from everwhen.http.bodies import ControlRoute
 from everwhen.http.fields import Utc, Wire
 from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_id
 from everwhen.http.reasons import ReasonCode
+from everwhen.postgres.pool import Connection
 from everwhen.runs.service import LAST_ID
 from everwhen.task_service.model import TaskView
-from everwhen.task_service.service import TaskService
+from everwhen.task_service.service import TaskService, Told
 
 router = APIRouter(route_class=ControlRoute, tags=["task service"])
 
@@ -117,7 +118,10 @@ async def set_service_task_status(
     if chosen is None:
         raise InvalidInput.at("/id", "Say which task.", code="field.missing")
     view = await service_of(access).set_status(
-        access.tenant_id, chosen, by=access.principal.subject, is_enabled=body.status == "enable"
+        access.tenant_id,
+        chosen,
+        by=access.principal.subject,
+        is_enabled=body.status == "enable",
     )
     return task_out(view)
 
@@ -132,8 +136,24 @@ def service_of(access: Access) -> TaskService:
     """Return the task service of this server."""
     plane = access.plane
     return TaskService(
-        database=plane.database, payloads=plane.payloads, on_ready=plane.on_ready, on_ended=plane.on_ended
+        database=plane.database,
+        payloads=plane.payloads,
+        on_ready=plane.on_ready,
+        on_ended=plane.on_ended,
+        told=_teller_of(access),
     )
+
+
+def _teller_of(access: Access) -> Told:
+    """Return what tells the audit of a change, in the transaction that makes it."""
+    recorder = access.recorder
+
+    async def tell(conn: Connection, before: TaskView | None, after: TaskView) -> None:
+        if recorder is not None:  # the change is not only tried
+            recorder.about(f"service-tasks/{after.task.id}", before=before and task_out(before))
+            await recorder.write(conn, after=task_out(after))
+
+    return tell
 
 
 def task_out(view: TaskView) -> ServiceTaskOut:

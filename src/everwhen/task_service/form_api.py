@@ -100,6 +100,8 @@ async def post_service_task(*, request: Request, access: OwnEditor, response: Re
             staged=form.staged,
             name=form.name,
         )
+    if access.recorder is not None and not posted.is_new:
+        access.recorder.nothing_changed()
     response.status_code = 201 if posted.is_new else 200
     response.headers["Location"] = f"/task?id={posted.view.task.id}"
     detail = detail_out(posted.view)

@@ -12,7 +12,7 @@ here:
 * A deleted task is there to be read, with its history, and its dedup_id is free.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -55,6 +55,13 @@ SOON: Final = timedelta(seconds=1)
 
 HISTORY: Final = 50
 
+Told = Callable[[Connection, TaskView | None, TaskView], Awaitable[None]]
+"""Called in the transaction that makes or changes a task: (connection, the task before, the task)."""
+
+
+async def nobody_hears(conn: Connection, before: TaskView | None, after: TaskView) -> None:
+    """Do nothing."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskService:
@@ -65,9 +72,17 @@ class TaskService:
     wait: timedelta = timedelta(hours=1)
     on_ready: OnReady | None = None
     on_ended: OnEnded = nobody_follows
+    told: Told = nobody_hears
 
     async def post(
-        self, tenant_id: UUID, *, owner: str, dedup_id: str, wish: Wish, staged: Staged, name: str | None
+        self,
+        tenant_id: UUID,
+        *,
+        owner: str,
+        dedup_id: str,
+        wish: Wish,
+        staged: Staged,
+        name: str | None,
     ) -> Posted:
         """Make a task, or find the one that the user's dedup_id stands for.
 
@@ -112,7 +127,9 @@ class TaskService:
             )
             await store.set_schedule(conn, tenant_id=tenant_id, task_id=made.id, schedule_uid=schedule.uid)
             made = replace(made, schedule_uid=schedule.uid)
-            return Posted(view=await _view(conn, tenant_id, made), is_new=True, ignored=[])
+            view = await _view(conn, tenant_id, made)
+            await self.told(conn, None, view)
+            return Posted(view=view, is_new=True, ignored=[])
 
     async def change(
         self,
@@ -127,6 +144,7 @@ class TaskService:
         """Change a task's time, payload or priority; what is not said stays. Raises NotFound, and as `post`."""
         async with self.database.tenant(tenant_id) as conn:
             task = await _locked(conn, tenant_id, task_id)
+            before = await _view(conn, tenant_id, task, limit=0)
             changed = _changed(task, wish, now=conn.now)
             if staged is not None:
                 await self._admit(conn, tenant_id, staged, owner=by, name=name)
@@ -145,12 +163,15 @@ class TaskService:
             await _write(conn, tenant_id, changed)
             if waited and not is_time_new:
                 await self._run_now(conn, tenant_id, changed)
-            return await _view(conn, tenant_id, changed)
+            view = await _view(conn, tenant_id, changed)
+            await self.told(conn, before, view)
+            return view
 
     async def set_status(self, tenant_id: UUID, task_id: UUID, *, by: str, is_enabled: bool) -> TaskView:
         """Enable or disable a task; one that is so already stays so. Raises NotFound."""
         async with self.database.tenant(tenant_id) as conn:
             task = await _locked(conn, tenant_id, task_id)
+            before = await _view(conn, tenant_id, task, limit=0)
             change = Change(by=by, reason="enabled" if is_enabled else "disabled")
             cursor = await schedules.lock_schedule(conn, tenant_id=tenant_id, name=task.schedule, change=change)
             is_paused = cursor.state == ScheduleState.PAUSED
@@ -162,12 +183,15 @@ class TaskService:
                 await self._cancel_pending(conn, tenant_id, task, by=by, why="the task was disabled")
             changed = replace(task, is_enabled=is_enabled, updated_at=conn.now)
             await _write(conn, tenant_id, changed)
-            return await _view(conn, tenant_id, changed)
+            view = await _view(conn, tenant_id, changed)
+            await self.told(conn, before, view)
+            return view
 
     async def delete(self, tenant_id: UUID, task_id: UUID, *, by: str) -> None:
         """Delete a task; its history stays. Raises NotFound."""
         async with self.database.tenant(tenant_id) as conn:
             task = await _locked(conn, tenant_id, task_id)
+            before = await _view(conn, tenant_id, task, limit=0)
             await schedules.end_schedule(
                 conn,
                 tenant_id=tenant_id,
@@ -176,7 +200,9 @@ class TaskService:
                 on_ended=self.on_ended,
             )
             await self._cancel_pending(conn, tenant_id, task, by=by, why="the task was deleted")
-            await _write(conn, tenant_id, replace(task, is_enabled=False, deleted_at=conn.now, updated_at=conn.now))
+            deleted = replace(task, is_enabled=False, deleted_at=conn.now, updated_at=conn.now)
+            await _write(conn, tenant_id, deleted)
+            await self.told(conn, before, await _view(conn, tenant_id, deleted, limit=0))
 
     async def get(self, tenant_id: UUID, task_id: UUID, *, before: UUID = LAST_ID, limit: int = HISTORY) -> TaskView:
         """Read a task, deleted or not, with up to `limit` of its runs with ids below `before`; raise NotFound."""

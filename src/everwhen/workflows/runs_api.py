@@ -8,6 +8,7 @@ from fastapi import APIRouter, Path, Request, Response
 
 from everwhen.core.targets import workflow_of
 from everwhen.http.access import Operator, Reader
+from everwhen.http.auditing import audited
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_number
 from everwhen.runs.api import RunRef
@@ -86,6 +87,7 @@ async def list_instances(
 @router.post(
     "/v1/tenants/{tenant}/workflow-runs/{run}/cancel", responses={409: {"description": "The run ended in another way"}}
 )
+@audited(seen_by="get_run")
 async def cancel_workflow_run(*, run: RunRef, access: Operator, body: CancelIn | None = None) -> WorkflowRunOut:
     """Stop what runs and what waits; the finally-nodes still run."""
     view = await service.cancel_workflow_run(
@@ -103,7 +105,10 @@ async def cancel_workflow_run(*, run: RunRef, access: Operator, body: CancelIn |
     status_code=201,
     responses={409: {"description": "It has not ended, is not the latest generation, or nothing of it failed"}},
 )
-async def rerun_workflow_run(*, run: RunRef, access: Operator, body: RerunIn | None = None) -> WorkflowRunOut:
+@audited(seen_by="get_run")
+async def rerun_workflow_run(
+    *, tenant: str, run: RunRef, access: Operator, response: Response, body: RerunIn | None = None
+) -> WorkflowRunOut:
     """Run a part of an ended run again, as the next generation; the earlier one stays as it is."""
     view = await service.rerun_workflow_run(
         access.database,
@@ -113,6 +118,7 @@ async def rerun_workflow_run(*, run: RunRef, access: Operator, body: RerunIn | N
         change=Change(by=access.principal.subject, reason=body and body.reason),
         on_ready=access.plane.on_ready,
     )
+    response.headers["Location"] = f"/v1/tenants/{tenant}/workflow-runs/{view.run.row.run_id}"
     return _out(view)
 
 

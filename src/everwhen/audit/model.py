@@ -1,0 +1,74 @@
+"""What an audit event is made of."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final
+from uuid import UUID
+
+PLATFORM: Final = UUID(int=0)
+"""The tenant whose chain is that of the platform: tenants themselves, and what concerns all of them."""
+
+BY_ITSELF: Final = "everwhen"
+"""Who changes what no person has ordered."""
+
+
+class Outcome(StrEnum):
+    """What became of what somebody wanted to do."""
+
+    DONE = "done"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actor:
+    """Who does something, by which credential and with which roles, and from where."""
+
+    subject: str
+    token_id: str = ""
+    kind: str = "platform"
+    roles: tuple[str, ...] = ()
+    address: str | None = None
+    agent: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deed:
+    """What somebody did: which operation on which resource, why, and what it was before and is after.
+
+    `detail` is what there is to be said besides, such as the code of a refusal.
+    """
+
+    operation: str
+    resource: str
+    outcome: Outcome = Outcome.DONE
+    request_id: str = ""
+    reason: str | None = None
+    before: Any = None
+    after: Any = None
+    detail: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventRow:
+    """An event as it is stored, with its place in the chain; without one it is not sealed yet."""
+
+    event_id: UUID
+    record: str
+    seq: int | None
+    epoch: UUID | None
+    hash: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventFilter:
+    """Which events; None: any."""
+
+    actor: str | None = None
+    operation: str | None = None
+    resource: str | None = None
+    outcome: str | None = None
+    request_id: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
