@@ -35,8 +35,8 @@ def bounded(value: Any) -> Any:
         return value
     if not isinstance(value, dict):
         return _left_out(text)
-    fields = {name: canonical(inner) for name, inner in cast("dict[str, Any]", value).items()}
-    left, too_much = dict(value), len(text) - MOST_BYTES
+    left = dict(cast("dict[str, Any]", value))
+    fields, too_much = {name: canonical(inner) for name, inner in left.items()}, len(text) - MOST_BYTES
     for name, text in sorted(fields.items(), key=lambda field: len(field[1]), reverse=True):
         if too_much <= 0:
             break
