@@ -13,11 +13,14 @@ from everwhen import __version__, failpoints
 
 COMMANDS: Final = {
     "alert": "everwhen.cli.alert:alert",
+    "apply": "everwhen.cli.apply:apply",
     "calendar": "everwhen.cli.calendar:calendar",
     "context": "everwhen.cli.context:context",
     "db": "everwhen.cli.server:db",
     "dead": "everwhen.cli.dead:dead",
+    "diff": "everwhen.cli.apply:diff",
     "doctor": "everwhen.cli.doctor:doctor",
+    "export": "everwhen.cli.apply:export",
     "explain-trigger": "everwhen.cli.explain:explain_trigger",
     "findings": "everwhen.cli.findings:findings",
     "forecast": "everwhen.cli.forecast:forecast",

@@ -19,15 +19,17 @@ class Unreadable(Exception):  # noqa: N818  # a file's fault, not an accident
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One thing that is wrong with a file: the line where that is known, and a pointer into the document."""
+    """One thing that is wrong: its file, unless it is in none, the line where that is known, and a pointer."""
 
-    file: Path
+    file: Path | None
     message: str
     line: int | None = None
     pointer: str = ""
     code: str = "file"
 
     def __str__(self) -> str:
+        if self.file is None:
+            return self.message
         where = f"{self.file}" if self.line is None else f"{self.file}:{self.line}"
         return f"{where}: {self.pointer}: {self.message}" if self.pointer else f"{where}: {self.message}"
 
@@ -35,7 +37,7 @@ class Fault:
         """Return it for programs."""
         return {
             "code": self.code,
-            "file": str(self.file),
+            "file": self.file and str(self.file),
             "line": self.line,
             "pointer": self.pointer,
             "detail": self.message,
