@@ -65,6 +65,7 @@ class People:
             (1, self._pause_tenant),
             (2, self._edit_calendar),
             (2, self._new_version),
+            (2, self._cancel_ahead),
             (2, self._cancel_workflow),
             (2, self._rerun),
         )
@@ -115,6 +116,13 @@ class People:
         name = self.random.choice(DRAWN)
         self._ask("PUT", f"workflows/{name}", {"definition": draw(self.random)}, what="versions of workflows")
 
+    def _cancel_ahead(self) -> None:
+        """Cancel a run that is not due yet; whoever changes its schedule at this moment takes it away."""
+        answer = self._ask("GET", f"runs?state=planned&schedule={self.random.choice(self.edited)}&limit=200")
+        if answer is not None and answer.status_code == 200 and (items := answer.json()["items"]):
+            run = self.random.choice(items)["id"]
+            self._ask("POST", f"runs/{run}/cancel", {"reason": "chaos"}, what="runs cancelled ahead", may_be_gone=True)
+
     def _cancel_workflow(self) -> None:
         if run := self._some_run("running"):
             kind = self.random.choice(("runs", "workflow-runs"))
@@ -136,7 +144,14 @@ class People:
         return (clock.process_now() + timedelta(seconds=seconds)).isoformat()
 
     def _ask(
-        self, method: str, path: str, body: Any = None, *, what: str = "", seconds: float = 5.0
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        what: str = "",
+        seconds: float = 5.0,
+        may_be_gone: bool = False,
     ) -> httpx2.Response | None:
         port = self.random.choice(self.ports)
         try:
@@ -155,7 +170,7 @@ class People:
             self.counts[what if answer.is_success else f"{what}: refused"] += 1
         if answer.status_code >= 500 and answer.status_code != 503:
             self.broken.append(f"{method} {path}: {answer.status_code} {answer.text[:300]}")
-        elif answer.status_code in {400, 404, 405, 412, 422, 428}:
+        elif answer.status_code in {400, 404, 405, 412, 422, 428} - ({404} if may_be_gone else set()):
             self.broken.append(f"{method} {path} is no request: {answer.status_code} {answer.text[:300]}")
         return answer
 
