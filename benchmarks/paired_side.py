@@ -2,26 +2,28 @@
 
 Started by `paired.py` with the checkout's own Python and in its folder, so `benchmarks` and `everwhen` are the
 checkout's. Only what has always been there is used of them; a measurement that a checkout does not have yet is taken
-from here. Each line of input names a function of `benchmarks.cycle`, `lag`, `control` or `plan`, and its arguments.
+from here, and loaded only when it is asked for, since it may need more than that checkout has. Each line of input names
+a measure and its arguments.
 """
 
 import json
 import sys
+from importlib import import_module
 from pathlib import Path
 
 sys.path[0] = str(Path.cwd())
 sys.path.append(str(Path(__file__).parent.parent))
 
-from benchmarks import control, cycle, lag, plan  # noqa: E402  # of the checkout in whose folder we were started
-from benchmarks.cluster import exit_on_sigterm, running_cluster  # noqa: E402  # as above
+from benchmarks.cluster import exit_on_sigterm, running_cluster  # noqa: E402  # of the checkout that we were started in
 
 MEASURES = {
-    "sdk": cycle.measure_sdk,
-    "batches": cycle.measure_batches,
-    "lag": lag.measure,
-    "control": control.measure,
-    "plan": plan.measure,
+    "sdk": ("cycle", "measure_sdk"),
+    "batches": ("cycle", "measure_batches"),
+    "lag": ("lag", "measure"),
+    "control": ("control", "measure"),
+    "plan": ("plan", "measure"),
 }
+"""Each measure's module among the benchmarks, and its function."""
 
 
 def main() -> None:
@@ -31,7 +33,9 @@ def main() -> None:
     with running_cluster() as cluster:
         for line in sys.stdin:
             what, arguments = json.loads(line)
-            answers.write(json.dumps(MEASURES[what](cluster, **arguments), default=str) + "\n")
+            module, function = MEASURES[what]
+            measure = getattr(import_module(f"benchmarks.{module}"), function)
+            answers.write(json.dumps(measure(cluster, **arguments), default=str) + "\n")
             answers.flush()
 
 
