@@ -51,7 +51,17 @@ OLDEST_WAIT: Final = Gauge(
 FINDINGS: Final = Gauge("everwhen_findings_open", "Findings that are open.", ["kind"], registry=REGISTRY)
 
 ALERT_TRIES: Final = Counter(
-    "everwhen_alert_tries", "Tries to deliver an alert that have ended.", ["outcome"], registry=REGISTRY
+    "everwhen_alert_tries", "Tries to deliver an alert that have ended.", ["kind", "outcome"], registry=REGISTRY
+)
+ALERT_SECONDS: Final = Histogram(
+    "everwhen_alert_try_seconds",
+    "How long a try to deliver an alert took, from its lease to its end.",
+    ["kind"],
+    buckets=(0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
+    registry=REGISTRY,
+)
+EGRESS: Final = Counter(
+    "everwhen_egress", "Requests for tenants to HTTP receivers, by how they ended.", ["outcome"], registry=REGISTRY
 )
 ALERTS_DEAD: Final = Counter(
     "everwhen_alerts_dead", "Alerts that were given up, with their last error.", registry=REGISTRY

@@ -10,6 +10,10 @@ from click.testing import CliRunner
 from everwhen import clock
 from everwhen.cli import main
 from everwhen.http.auth import Authenticator
+from everwhen.postgres.pool import Database
+from everwhen.sealing.ring import new_entry, read_ring
+from everwhen.sealing.service import Sealer
+from everwhen.tenants.service import find_tenant
 from tests.people import SECRET
 
 TENANT_ID = "01a22915-06ff-70da-a75e-79f816daceb5"
@@ -113,3 +117,27 @@ def test_the_doctor_looks_into_a_database_whose_address_it_knows(shell, server, 
 
     assert "its schema fits" in ask(work_database, 0)
     assert "everwhen migrate" in ask(empty_database, 1)
+
+
+def test_the_doctor_says_which_sealing_key_is_missing(shell, server, work_database):
+    ours, theirs = new_entry("ours"), new_entry("theirs")
+
+    def ask(keys: str | None, exit_code: int) -> dict[str, str]:
+        env = {"EVERWHEN_DATABASE_URL": server.app(work_database), "EVERWHEN_URL": shell.url,
+               "EVERWHEN_TOKEN": shell.tokens["admin"], "EVERWHEN_TENANT": "acme"}  # fmt: skip
+        result = CliRunner().invoke(main, ["doctor", "-o", "json"], env={**env, "EVERWHEN_SEALING_KEYS": keys})
+        assert result.exit_code == exit_code, result.output
+        return next(each for each in json.loads(result.stdout)["items"] if each["check"] == "sealing keys")
+
+    async def seal() -> None:
+        async with await Database.open(server.app(work_database)) as db:
+            tenant = await find_tenant(db, name="acme", bound_to=None)
+            async with db.tenant(tenant.id) as conn:
+                await Sealer(read_ring(theirs)).seal(conn, tenant.id, {"a": "secret"})
+
+    assert ask(None, 0)["verdict"] == "warn"
+    assert ask("nonsense", 1)["verdict"] == "fail"
+    assert ask(ours, 0)["verdict"] == "ok"
+    asyncio.run(seal())
+    assert "need the key theirs" in ask(ours, 1)["detail"]
+    assert ask(f"{ours},{theirs}", 0)["verdict"] == "ok"

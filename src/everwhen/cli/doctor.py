@@ -123,7 +123,41 @@ def _database() -> list[Finding]:
         return [Finding(check="settings", verdict="fail", detail=str(error))]
     if settings.database_url is None:
         return []
-    return [_schema(settings.database_url.get_secret_value())]
+    conninfo = settings.database_url.get_secret_value()
+    schema = _schema(conninfo)
+    keys = None if settings.sealing_keys is None else settings.sealing_keys.get_secret_value()
+    return [schema, *([_sealing(conninfo, keys)] if schema.verdict == "ok" else [])]
+
+
+def _sealing(conninfo: str, keys: str | None) -> Finding:
+    """Compare the sealing keys that are set here with those that tenants' keys are wrapped by."""
+    import asyncio
+
+    from everwhen.errors import ConfigurationError
+    from everwhen.sealing.ring import read_ring
+
+    check = "sealing keys"
+    try:
+        known = set[str]() if keys is None else set(read_ring(keys).keys)
+    except ConfigurationError as error:
+        return Finding(check=check, verdict="fail", detail=str(error), fix="everwhen key new")
+    wrapped = asyncio.run(_wrapped_by(conninfo))
+    if lost := sorted(set(wrapped) - known):
+        detail = f"{sum(wrapped[name] for name in lost)} tenants' secrets need the key {', '.join(lost)}, not set here"
+        return Finding(check=check, verdict="fail", detail=detail, fix="add it to EVERWHEN_SEALING_KEYS")
+    if keys is None:
+        detail = "none is set: channels of alerts cannot keep secrets"
+        return Finding(check=check, verdict="warn", detail=detail, fix="everwhen key new")
+    return Finding(check=check, verdict="ok", detail=f"every secret can be opened ({len(known)} set here)")
+
+
+async def _wrapped_by(conninfo: str) -> dict[str, int]:
+    from everwhen.postgres.pool import Database, PoolLimits
+    from everwhen.sealing.service import count_keys
+
+    limits = PoolLimits(min_size=1, max_size=1, borrow_seconds=5.0)
+    async with await Database.open(conninfo, limits=limits) as database:
+        return {count.wrapped_by: count.tenant_keys for count in await count_keys(database)}
 
 
 def _schema(conninfo: str) -> Finding:

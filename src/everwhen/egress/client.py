@@ -24,7 +24,7 @@ from uuid import UUID
 
 import httpcore2
 
-from everwhen import __version__
+from everwhen import __version__, metrics
 from everwhen.egress.addresses import Network
 from everwhen.egress.dialing import Unreachable, check, dial
 from everwhen.egress.policy import EgressPolicy, tls_context
@@ -62,6 +62,7 @@ class RefusedByPolicy:
 
 
 Answer = Answered | Away | RefusedByPolicy
+_OUTCOMES: Final = {Answered: "answered", Away: "away", RefusedByPolicy: "refused"}
 
 
 class Egress:
@@ -84,6 +85,11 @@ class Egress:
 
     async def post(self, url: str, *, tenant_id: UUID, headers: Mapping[str, str], content: bytes) -> Answer:
         """Send once; never raises for what a URL, a name, a receiver or a network does."""
+        answer = await self._post(url, tenant_id=tenant_id, headers=headers, content=content)
+        metrics.EGRESS.labels(_OUTCOMES[type(answer)]).inc()
+        return answer
+
+    async def _post(self, url: str, *, tenant_id: UUID, headers: Mapping[str, str], content: bytes) -> Answer:
         answers: list[Answered] = []  # as soon as the status is known it counts, whatever happens to the rest
         try:
             target = read_url(url, policy=self.policy)

@@ -269,7 +269,9 @@ class Courier:
             seconds=seconds,
             now=conn.now,
         )
-        metrics.ALERT_TRIES.labels(word).inc()
+        kind = claimed.kind or "deleted"
+        metrics.ALERT_TRIES.labels(kind, word).inc()
+        metrics.ALERT_SECONDS.labels(kind).observe(seconds)
         if not settled:
             log.warning("alert.lease_lost", delivery_id=str(claimed.delivery_id), outcome=word)
             return
