@@ -37,6 +37,7 @@ from everwhen.alerts.delivering.courier import Times
 from everwhen.alerts.notifier import Notifier
 from everwhen.alerts.texts import api as alert_templates_api
 from everwhen.audit import api as audit_api
+from everwhen.audit.sealer import ChainSealer
 from everwhen.calendars import api as calendars_api
 from everwhen.config import RoleName, Settings
 from everwhen.core.alert_retry import Patience
@@ -360,6 +361,7 @@ MAKERS: Final[Mapping[str, Callable[[Services], Role]]] = {
     "sweeper": lambda services: Sweeper(database=services.database, sweeps=SWEEPS),
     "porter": lambda services: Porter(database=services.database, depot=services.payloads.depot),
     "notifier": make_notifier,
+    "sealer": lambda services: ChainSealer(database=services.database),
 }
 """How each role that ticks is made; the API is served apart."""
 

@@ -54,6 +54,7 @@ RoleName = Literal[
     "sentinel",
     "sweeper",
     "notifier",
+    "sealer",
 ]
 ALL_ROLES: Final[tuple[RoleName, ...]] = (
     "api",
@@ -68,6 +69,7 @@ ALL_ROLES: Final[tuple[RoleName, ...]] = (
     "sentinel",
     "sweeper",
     "notifier",
+    "sealer",
 )
 
 

@@ -71,6 +71,11 @@ ALERTS_OLDEST: Final = Gauge(
     "everwhen_alerts_oldest_seconds", "How long the alert that is due for longest has been due.", registry=REGISTRY
 )
 
+AUDIT_UNSEALED: Final = Gauge("everwhen_audit_unsealed", "Audit events that have no link yet.", registry=REGISTRY)
+AUDIT_LAG: Final = Gauge(
+    "everwhen_audit_seal_lag_seconds", "How long the oldest audit event without a link has had none.", registry=REGISTRY
+)
+
 ProcessCollector(registry=REGISTRY)
 
 

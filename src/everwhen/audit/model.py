@@ -72,3 +72,37 @@ class EventFilter:
     request_id: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """Where a chain ends."""
+
+    tenant_id: UUID
+    seq: int
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsealed:
+    """An event that has no link yet."""
+
+    tenant_id: UUID
+    event_id: UUID
+    record: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """A PostgreSQL server, and the timeline that it writes."""
+
+    server: str
+    timeline: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backlog:
+    """How many events have no link yet, and since when the oldest of them."""
+
+    unsealed: int
+    oldest_at: datetime | None

@@ -91,3 +91,73 @@ left join lateral (
   select l.seq, l.epoch, l.hash from everwhen.audit_links l
   where l.tenant_id = e.tenant_id and l.event_id = e.event_id offset 0) l on true
 where e.tenant_id = %(tenant_id)s and e.event_id = %(event_id)s;
+
+-- name: find_unsealed
+-- The tenants that have something to be chained, one look at the index for each, whatever lies there of one of them.
+with recursive tenants (tenant_id) as (
+  (select u.tenant_id from everwhen.audit_unsealed u order by u.tenant_id, u.event_id limit 1)
+  union all
+  (select next.tenant_id from tenants t cross join lateral (
+     select u.tenant_id from everwhen.audit_unsealed u where u.tenant_id > t.tenant_id
+     order by u.tenant_id, u.event_id limit 1) next))
+select tenant_id from tenants limit %(limit)s;
+
+-- name: ensure_heads
+insert into everwhen.audit_heads (tenant_id, seq, hash)
+select tenant_id, 0, hash from unnest(%(tenant_ids)s::uuid[], %(hashes)s::bytea[]) as h (tenant_id, hash)
+on conflict (tenant_id) do nothing;
+
+-- name: lock_heads
+-- What another sealer holds is its own for now.
+select h.tenant_id, h.seq, h.hash
+from everwhen.audit_heads h
+where h.tenant_id = any(%(tenant_ids)s::uuid[])
+order by h.tenant_id
+for update skip locked;
+
+-- name: take_unsealed
+-- After the heads are locked: what this snapshot sees is not being chained by anybody else. An event whose row is gone
+-- stays where it is, for whoever verifies.
+select u.tenant_id, u.event_id, e.record
+from unnest(%(tenant_ids)s::uuid[]) as t (tenant_id)
+cross join lateral (
+  select u.tenant_id, u.event_id from everwhen.audit_unsealed u
+  where u.tenant_id = t.tenant_id order by u.event_id limit %(limit)s) u
+cross join lateral (
+  select e.record from everwhen.audit_events e
+  where e.tenant_id = u.tenant_id and e.event_id = u.event_id offset 0) e
+order by u.tenant_id, u.event_id;
+
+-- name: insert_links
+insert into everwhen.audit_links (tenant_id, event_id, seq, epoch, hash)
+select tenant_id, event_id, seq, %(epoch)s, hash
+from unnest(%(tenant_ids)s::uuid[], %(event_ids)s::uuid[], %(seqs)s::bigint[], %(hashes)s::bytea[])
+  as l (tenant_id, event_id, seq, hash);
+
+-- name: drop_unsealed
+delete from everwhen.audit_unsealed u
+using unnest(%(tenant_ids)s::uuid[], %(event_ids)s::uuid[]) as l (tenant_id, event_id)
+where u.tenant_id = l.tenant_id and u.event_id = l.event_id;
+
+-- name: move_heads
+update everwhen.audit_heads h
+set seq = n.seq, hash = n.hash, epoch = %(epoch)s
+from unnest(%(tenant_ids)s::uuid[], %(seqs)s::bigint[], %(hashes)s::bytea[]) as n (tenant_id, seq, hash)
+where h.tenant_id = n.tenant_id and h.seq < n.seq;
+
+-- name: find_server
+-- Which server this is, and which timeline of it: a standby that is promoted begins another one.
+select (select system_identifier from pg_control_system())::text as server,
+       left(pg_walfile_name(pg_current_wal_lsn()), 8) as timeline;
+
+-- name: find_epoch
+select e.epoch from everwhen.audit_epochs e where e.server = %(server)s and e.timeline = %(timeline)s;
+
+-- name: begin_epoch
+-- Nothing where another sealer has begun it.
+insert into everwhen.audit_epochs (epoch, server, timeline, began_at)
+values (%(epoch)s, %(server)s, %(timeline)s, %(now)s)
+on conflict (server, timeline) do nothing;
+
+-- name: read_backlog
+select count(*) as unsealed, min(u.at) as oldest_at from everwhen.audit_unsealed u;

@@ -1,12 +1,13 @@
 """One function for each statement of `queries.sql`; the names are the statements'."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from psycopg import AsyncConnection
 
-from everwhen.audit.model import EventRow
+from everwhen.audit.model import Backlog, EventRow, Head, Server, Unsealed
 from everwhen.postgres.fetch import execute_count, fetch_all, fetch_one, fetch_optional
 from everwhen.postgres.sql import load
 
@@ -157,3 +158,78 @@ async def page_by_request(
 async def get_event(conn: Conn, *, tenant_id: UUID, event_id: UUID) -> EventRow | None:
     """Return one event."""
     return await fetch_optional(conn, _SQL["get_event"], {"tenant_id": tenant_id, "event_id": event_id}, EventRow)
+
+
+async def find_unsealed(conn: Conn, *, limit: int) -> list[UUID]:
+    """Return up to `limit` tenants that have events without a link."""
+    return await fetch_all(conn, _SQL["find_unsealed"], {"limit": limit}, UUID)
+
+
+async def ensure_heads(conn: Conn, *, tenant_ids: Sequence[UUID], hashes: Sequence[bytes]) -> int:
+    """Begin the chains of tenants that have none; return how many."""
+    return await execute_count(conn, _SQL["ensure_heads"], {"tenant_ids": list(tenant_ids), "hashes": list(hashes)})
+
+
+async def lock_heads(conn: Conn, *, tenant_ids: Sequence[UUID]) -> list[Head]:
+    """Lock the heads of these chains, but for those that somebody else holds."""
+    return await fetch_all(conn, _SQL["lock_heads"], {"tenant_ids": list(tenant_ids)}, Head)
+
+
+async def take_unsealed(conn: Conn, *, tenant_ids: Sequence[UUID], limit: int) -> list[Unsealed]:
+    """Return up to `limit` events of each tenant that have no link, in the order in which they were told."""
+    return await fetch_all(conn, _SQL["take_unsealed"], {"tenant_ids": list(tenant_ids), "limit": limit}, Unsealed)
+
+
+async def insert_links(
+    conn: Conn,
+    *,
+    tenant_ids: Sequence[UUID],
+    event_ids: Sequence[UUID],
+    seqs: Sequence[int],
+    hashes: Sequence[bytes],
+    epoch: UUID,
+) -> int:
+    """Write links; return how many."""
+    params = {
+        "tenant_ids": list(tenant_ids),
+        "event_ids": list(event_ids),
+        "seqs": list(seqs),
+        "hashes": list(hashes),
+        "epoch": epoch,
+    }
+    return await execute_count(conn, _SQL["insert_links"], params)
+
+
+async def drop_unsealed(conn: Conn, *, tenant_ids: Sequence[UUID], event_ids: Sequence[UUID]) -> int:
+    """Take events out of the hot set; return how many."""
+    params = {"tenant_ids": list(tenant_ids), "event_ids": list(event_ids)}
+    return await execute_count(conn, _SQL["drop_unsealed"], params)
+
+
+async def move_heads(
+    conn: Conn, *, tenant_ids: Sequence[UUID], seqs: Sequence[int], hashes: Sequence[bytes], epoch: UUID
+) -> int:
+    """Move heads forward; return how many."""
+    params = {"tenant_ids": list(tenant_ids), "seqs": list(seqs), "hashes": list(hashes), "epoch": epoch}
+    return await execute_count(conn, _SQL["move_heads"], params)
+
+
+async def find_server(conn: Conn) -> Server:
+    """Return which server this is, and which timeline of it."""
+    return await fetch_one(conn, _SQL["find_server"], {}, Server)
+
+
+async def find_epoch(conn: Conn, *, server: str, timeline: str) -> UUID | None:
+    """Return the epoch of a server's timeline, if it has begun."""
+    return await fetch_optional(conn, _SQL["find_epoch"], {"server": server, "timeline": timeline}, UUID)
+
+
+async def begin_epoch(conn: Conn, *, epoch: UUID, server: str, timeline: str, now: datetime) -> int:
+    """Begin an epoch; return 0 when it has begun already."""
+    params = {"epoch": epoch, "server": server, "timeline": timeline, "now": now}
+    return await execute_count(conn, _SQL["begin_epoch"], params)
+
+
+async def read_backlog(conn: Conn) -> Backlog:
+    """Return how many events have no link, and since when the oldest of them."""
+    return await fetch_one(conn, _SQL["read_backlog"], {}, Backlog)

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from everwhen import metrics
 from everwhen.alerts.backlog import show_backlog
+from everwhen.audit.backlog import show_unsealed
 from everwhen.core.punctuality import DEFAULT_OBJECTIVE_SECONDS, Punctuality, summarise
 from everwhen.postgres.pool import Database
 from everwhen.revisions import ANY, Expected, stale
@@ -44,6 +45,7 @@ async def collect_metrics(db: Database, *, accept: str) -> tuple[bytes, str]:
         lags = await store.look_at_lags(conn, now=conn.now)
         counts = {each.kind: each.findings for each in await store.count_open(conn)}
         await show_backlog(conn)
+        await show_unsealed(conn)
         now = conn.now
     findings = {kind.value: counts.get(kind.value, 0) for kind in FindingKind}
     metrics.show(now=now, next_look_at=lags.next_look_at, oldest_due_at=lags.oldest_due_at, findings=findings)
