@@ -1,3 +1,4 @@
+# pyright: reportOptionalMemberAccess=false
 """Calendars as tenant objects: versions, effect, deletion, and what a change does to the schedules that use them."""
 
 import asyncio
@@ -80,7 +81,7 @@ async def tick_until(database, start, end, *, step):
 
 async def told(database, tenant):
     """Each run: nominal and due instant, state, reason, and what its events say of a calendar."""
-    found = await runs.list_runs(database, tenant_id=tenant.id, where=RunFilter(), limit=200)
+    found = (await runs.list_runs(database, tenant_id=tenant.id, where=RunFilter(), limit=200)).rows
     lines = []
     for view in reversed(found):
         events = await runs.list_events(database, tenant_id=tenant.id, ref=str(view.row.run_id), limit=50)
@@ -244,7 +245,7 @@ async def test_the_events_of_a_run_that_was_rolled_are_listed_over_http(database
     start = datetime(2027, 3, 6, 12, tzinfo=UTC)  # the 7th is a Sunday
     await set_watermarks(database, start)
     await tick_until(database, start, start + timedelta(days=2), step=timedelta(hours=1))
-    (run,) = await runs.list_runs(database, tenant_id=tenant.id, where=RunFilter(), limit=200)
+    (run,) = (await runs.list_runs(database, tenant_id=tenant.id, where=RunFilter(), limit=200)).rows
     async with client_of(app_on(database), token_of("viewer", tenant_id=tenant.id)) as client:
         listed = await client.get(f"/v1/tenants/{tenant.name}/runs/{run.row.run_id}/events")
 

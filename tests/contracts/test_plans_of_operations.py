@@ -5,10 +5,10 @@ from typing import Any
 
 from everwhen.core.ids import derived_run_id
 from everwhen.dead_letters import store as dead_letters
+from everwhen.lists import FIRST_ID, LAST_ID
 from everwhen.operations import store as operations
 from everwhen.runs import store as runs
 from everwhen.runs.listing import store as listing
-from everwhen.runs.listing.service import FIRST_ID, LAST_ID
 from tests.contracts.test_plans import (  # noqa: F401  # fixtures
     BATCH,
     DEFINE,
@@ -57,7 +57,7 @@ class Statements:
     def __init__(self, conn: Any) -> None:
         self.conn = conn
         self.key = {"tenant_id": TENANT, "operation_id": OPERATION}
-        self.page = {"tenant_id": TENANT, "before": LAST_ID, "since": FIRST_ID, "limit": BATCH}
+        self.page = {"tenant_id": TENANT, "before": LAST_ID, "since": FIRST_ID, "limit": BATCH, "walk": 1_000}
         self.run = {"any_run": False, "schedule_uid": None, "task": "report", "source": "api"}
         self.ended = {"ended_from": None, "ended_before": NOW.replace(year=2030), "letter": "open", "reason": None}
 
@@ -88,7 +88,7 @@ class Statements:
         return await listing.page_dead(self.conn, **self.page, **self.run, **self.ended, fingerprint="f0")
 
     async def redrive(self):
-        dead = await self.page_ended()
+        dead = [place.run_id for place in await self.page_ended()]
         pairs = [(run_id, derived_run_id(TENANT, run_id, by="x", at=NOW)) for run_id in dead]
         taken = await dead_letters.mark_redriven(
             self.conn,
@@ -160,6 +160,7 @@ async def test_an_operation_touches_few_pages_whatever_the_statistics_say(system
     most = {name: MOST_PAGES_A_ROW * BATCH * (3 if name == "redrive" else 1) for name in names}  # three statements
     assert {name: pages for name, (pages, _) in costs.items() if pages > most[name]} == {}
     one = (await statements.take_items())[0].run_id
+    assert one is not None
     single = {
         "next_due": lambda: operations.next_due(system.conn),
         "get_operation": lambda: operations.get_operation(system.conn, tenant_id=TENANT, operation_id=OPERATION),

@@ -16,7 +16,10 @@ from everwhen.core.filters import (
     Moment,
     Vocabulary,
     Word,
+    describe,
+    fits,
     parse,
+    within,
 )
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -28,7 +31,7 @@ WORDS = Vocabulary(
         "run": Identifier(),
         "due": Moment(),
     },
-    short={"since": ("due", FROM), "until": ("due", BEFORE)},
+    short=within("due"),
 )
 RUN = "01a2290b-f820-8c7f-a512-430466578e05"
 
@@ -136,3 +139,31 @@ def test_what_is_spelt_is_read_back(values):
 
     assert {term.name: term.value for term in found.terms} == values
     assert parse(found.canonical, WORDS, now=NOW) == found
+
+
+ROW = {"state": "dead", "task": ["billing", "report"], "schedule": None, "run": RUN, "due": NOW}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", True),
+        ("state:dead task:report", True),
+        ("task:rep", False),
+        ("state:waiting task:report", False),
+        ("schedule:None", False),
+        (f"run:{RUN.upper()}", True),
+        ("due>=2026-11-30T12:00Z", True),
+        ("due<2026-11-30T12:00Z", False),
+        ("due<2026-11-30T12:00:00.000001Z", True),
+        ("due>=2026-11-30T12:00+01:00 until:1s", False),
+    ],
+)
+def test_a_row_fits_when_every_term_holds(text, expected):
+    assert fits(parse(text, WORDS, now=NOW), ROW) is expected
+
+
+def test_a_list_says_which_terms_it_takes():
+    assert describe(WORDS) == (
+        "Terms that all have to hold, of `state:`, `task:`, `schedule:`, `run:`, `due>=`, `due<`, `since:`, `until:`."
+    )

@@ -27,7 +27,7 @@ async def test_groups_say_how_many_since_when_of_which_tasks_and_show_an_error(l
     latest = await make_dead(database, line.tenant, 2, fingerprints=["b"], task="other", ago=timedelta(hours=1))
     await make_dead(database, line.tenant, 4)
 
-    nameless, named = await service.list_groups(database, tenant_id=line.tenant.id, limit=10)
+    nameless, named = (await service.list_groups(database, tenant_id=line.tenant.id, limit=10)).rows
 
     assert (nameless.fingerprint, nameless.letters, named.fingerprint, named.letters) == ("", 4, "b", 5)
     assert named.tasks == ["other", "report"]
@@ -132,7 +132,7 @@ async def test_another_tenants_dead_runs_are_not_there(line, database):
     await make_task(database, other)
     [dead] = await make_dead(database, other, 1)
 
-    assert await service.list_groups(database, tenant_id=line.tenant.id, limit=10) == []
+    assert (await service.list_groups(database, tenant_id=line.tenant.id, limit=10)).rows == []
     with pytest.raises(NotFound):
         await service.dismiss_run(database, tenant_id=line.tenant.id, ref=str(dead), by="x", reason="x")
 

@@ -1,3 +1,4 @@
+# pyright: reportArgumentType=false, reportOptionalMemberAccess=false
 """Dead runs are run anew in bulk: exactly those that were planned, each once, at a rate, until told to stop."""
 
 import asyncio
@@ -80,7 +81,7 @@ async def test_ten_thousand_are_redriven_with_canary_and_rate_and_stopped_in_the
         database, "select origin_run_id from everwhen.runs where source = 'redrive' group by 1 having count(*) > 1"
     )
     assert twice == []
-    groups = await dead_letters.list_groups(database, tenant_id=line.tenant.id, limit=10)
+    groups = (await dead_letters.list_groups(database, tenant_id=line.tenant.id, limit=10)).rows
     assert {group.fingerprint: group.letters for group in groups} == {"smtp": MANY - after.done, "other": 50}
 
 

@@ -107,7 +107,9 @@ class Scene:
 
     async def states(self, *, name: str = "minutely") -> list[str]:
         """State and reason of the schedule's runs that are due, the oldest first."""
-        found = await runs.list_runs(self.db, tenant_id=self.tenant.id, where=RunFilter(schedule=name), limit=100)
+        found = (
+            await runs.list_runs(self.db, tenant_id=self.tenant.id, where=RunFilter(schedule=name), limit=100)
+        ).rows
         due = sorted((each for each in found if each.row.due_at <= self.now), key=lambda each: each.row.due_at)
         return [f"{_place(each)} {each.row.reason or ''}".strip() for each in due]
 

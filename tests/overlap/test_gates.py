@@ -296,7 +296,7 @@ async def test_the_lists_know_held_runs(scene: Scene) -> None:
 
     async def ids(state: str) -> set[uuid.UUID]:
         where = runs.RunFilter(schedule="minutely", state=runs.RunState(state))
-        found = await runs.list_runs(scene.db, tenant_id=scene.tenant.id, where=where, limit=10)
+        found = (await runs.list_runs(scene.db, tenant_id=scene.tenant.id, where=where, limit=10)).rows
         return {each.row.run_id for each in found}
 
     assert due.row.run_id in await ids("waiting")

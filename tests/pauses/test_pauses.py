@@ -40,7 +40,7 @@ async def test_nothing_is_handed_out_of_what_is_paused_until_it_goes_on(scene: S
     await pauses.resume(scene.db, tenant_id=scene.tenant.id, queue=queue, wish=Wish(by="bob"))
 
     assert len(await scene.claim()) == 2
-    changes = await pauses.list_changes(scene.db, tenant_id=scene.tenant.id, limit=10)
+    changes = (await pauses.list_changes(scene.db, tenant_id=scene.tenant.id, limit=10)).rows
     assert [(change.queue, change.action, change.changed_by) for change in changes] == [
         (queue, "paused", "ann"),
         (queue, "resumed", "bob"),
@@ -63,7 +63,7 @@ async def test_a_queue_stays_paused_when_its_tenant_goes_on(scene: Scene) -> Non
     await scene.minute(0)
     for queue in (QUEUE, WHOLE_TENANT):
         await pauses.pause(scene.db, tenant_id=scene.tenant.id, queue=queue, wish=WISH)
-    found = await pauses.list_pauses(scene.db, tenant_id=scene.tenant.id, after=None, limit=10)
+    found = (await pauses.list_pauses(scene.db, tenant_id=scene.tenant.id, after=None, limit=10)).rows
     assert [pause.queue for pause in found] == [WHOLE_TENANT, QUEUE]
 
     await pauses.resume(scene.db, tenant_id=scene.tenant.id, queue=WHOLE_TENANT, wish=WISH)
@@ -85,7 +85,7 @@ async def test_a_pause_with_an_end_ends_at_it_and_the_attendant_records_that(sce
     tick = await scene.attend()
 
     assert (len(claimed), tick.done) == (2, 1)
-    *_, last = await pauses.list_changes(scene.db, tenant_id=scene.tenant.id, limit=10)
+    *_, last = (await pauses.list_changes(scene.db, tenant_id=scene.tenant.id, limit=10)).rows
     assert (last.action, last.changed_by, last.changed_at) == ("resumed", "everwhen", until)
     assert await scene.rows("select 1 from everwhen.pauses") == []
 

@@ -78,7 +78,7 @@ async def test_raw_bytes_are_uploaded_listed_downloaded_and_deleted(client):
     assert content.headers["Content-Type"] == "application/octet-stream"
     assert content.headers["Content-Disposition"].startswith("attachment")
     assert content.headers["X-Content-Type-Options"] == "nosniff"
-    assert (await client.get(PATH)).json() == {"items": [made.json()], "next": None}
+    assert (await client.get(PATH)).json() == {"items": [made.json()], "next": None, "filter": None}
     assert (await client.delete(f"{PATH}/{digest}")).status_code == 204
     assert (await client.get(f"{PATH}/{digest}")).json()["code"] == "payload.unknown"
 

@@ -262,7 +262,7 @@ async def test_what_does_not_last_goes_when_nothing_refers_to_it(*, database, pa
     await sweep(database, sweeper, after=payload_service.UNUSED)
     await sweep(database, sweeper, after=payload_service.UNUSED)
 
-    assert len(await payloads.list(tenant.id, limit=10)) == len(files(folder)) == 2
+    assert len((await payloads.list(tenant.id, limit=10)).rows) == len(files(folder)) == 2
 
 
 async def test_a_sweep_sleeps_until_there_is_something_to_do(database, payloads, sweeper, tenant):

@@ -122,7 +122,7 @@ async def test_a_run_is_listed_under_its_state_and_no_other(database, tenant, st
     made = await make_run(database, tenant, state=state)
 
     for asked in RunState:
-        found = await runs.list_runs(database, tenant_id=tenant.id, where=RunFilter(state=asked), limit=10)
+        found = (await runs.list_runs(database, tenant_id=tenant.id, where=RunFilter(state=asked), limit=10)).rows
         assert [view.row.run_id for view in found] == ([made.row.run_id] if asked is state else [])
     for where, expected in (
         (RunFilter(state=state, task=made.row.task), 1),
@@ -131,16 +131,18 @@ async def test_a_run_is_listed_under_its_state_and_no_other(database, tenant, st
         (RunFilter(task=made.row.task), 1),
         (RunFilter(schedule="nightly"), 0),
     ):
-        assert len(await runs.list_runs(database, tenant_id=tenant.id, where=where, limit=10)) == expected
+        assert len((await runs.list_runs(database, tenant_id=tenant.id, where=where, limit=10)).rows) == expected
 
 
 async def test_a_list_goes_on_below_the_last_id(database, tenant):
     await make_task(database, tenant)
     made = [(await ask(database, tenant, task="report")).row.run_id for _ in range(5)]
-    first = await runs.list_runs(database, tenant_id=tenant.id, where=RunFilter(), limit=3)
-    rest = await runs.list_runs(database, tenant_id=tenant.id, where=RunFilter(), before=first[-1].row.run_id, limit=3)
+    first = (await runs.list_runs(database, tenant_id=tenant.id, where=RunFilter(), limit=3)).rows
+    rest = (
+        await runs.list_runs(database, tenant_id=tenant.id, where=RunFilter(), before=first[-1].row.run_id, limit=3)
+    ).rows
 
-    assert [view.row.run_id for view in first + rest] == sorted(made, reverse=True)
+    assert [view.row.run_id for view in [*first, *rest]] == sorted(made, reverse=True)
 
 
 async def test_a_list_of_an_unknown_schedule_says_so(database, tenant):
@@ -202,4 +204,4 @@ async def test_events_go_on_after_the_last_one(database, tenant):
     first = await runs.list_events(database, tenant_id=tenant.id, ref=ref, limit=1)
     rest = await runs.list_events(database, tenant_id=tenant.id, ref=ref, after=first[-1].event_id, limit=10)
 
-    assert [event.kind for event in first + rest] == ["planned", "claimed", "succeeded"]
+    assert [event.kind for event in [*first, *rest]] == ["planned", "claimed", "succeeded"]

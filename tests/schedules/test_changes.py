@@ -1,3 +1,4 @@
+# pyright: reportArgumentType=false, reportCallIssue=false, reportGeneralTypeIssues=false, reportOperatorIssue=false, reportOptionalOperand=false, reportOptionalSubscript=false
 """A change of a schedule: what was due stays, what was planned ahead goes, nothing is decided twice or not at all."""
 
 import asyncio
@@ -50,7 +51,7 @@ async def set_back(database: Database, *, by: timedelta) -> None:
 
 
 async def listed(database: Database, tenant, **where):
-    return await runs.list_runs(database, tenant_id=tenant.id, where=RunFilter(**where), limit=200)
+    return (await runs.list_runs(database, tenant_id=tenant.id, where=RunFilter(**where), limit=200)).rows
 
 
 async def rows(database: Database, query: str):
@@ -254,7 +255,7 @@ async def test_a_schedule_that_cannot_be_planned_any_more_hides_no_other(databas
         await conn.execute(
             """update everwhen.schedules set spec = jsonb_set(spec, '{timezone}', '"Mars/Base"') where name = 'lost'"""
         )
-    good, lost = await schedules.list_schedules(database, tenant_id=tenant.id, limit=10)
+    good, lost = (await schedules.list_schedules(database, tenant_id=tenant.id, limit=10)).rows
 
     assert (good.last_error, lost.next_at) == (None, None)
     assert "trigger.timezone.unknown" in lost.last_error

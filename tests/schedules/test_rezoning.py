@@ -1,3 +1,4 @@
+# pyright: reportGeneralTypeIssues=false, reportOperatorIssue=false
 """A new release of the tz database, while the server runs: what it moves is planned anew, the rest is untouched."""
 
 from datetime import UTC, datetime, timedelta
@@ -210,5 +211,5 @@ async def test_the_withdrawn_run_leaves_its_reason(database, tenant):
         events = await (await conn.execute("select kind, reason from everwhen.events order by event_id")).fetchall()
 
     assert events == [("planned", None), ("unplanned", Reason.SCHEDULE_REZONED)]
-    found = await runs.list_runs(database, tenant_id=tenant.id, where=RunFilter(state=RunState.PLANNED), limit=9)
+    found = (await runs.list_runs(database, tenant_id=tenant.id, where=RunFilter(state=RunState.PLANNED), limit=9)).rows
     assert found == []

@@ -41,7 +41,7 @@ def sentinel(database):
 
 
 async def findings(database, *, is_open=True):
-    found = await service.list_findings(database, tenant_id=None, is_open=is_open, limit=200)
+    found = (await service.list_findings(database, tenant_id=None, is_open=is_open, limit=200)).rows
     return {(finding.kind, finding.subject): finding for finding in found}
 
 
@@ -355,7 +355,7 @@ async def test_a_tenant_sees_its_own_and_the_platform_all(database, line, sentin
     await sentinel.tick(await line.now() + 2 * MINUTE)
 
     async def of(tenant_id):
-        found = await service.list_findings(database, tenant_id=tenant_id, is_open=True, limit=10)
+        found = (await service.list_findings(database, tenant_id=tenant_id, is_open=True, limit=10)).rows
         return sorted(finding.tenant for finding in found)
 
     assert await of(line.tenant.id) == [line.tenant.name]

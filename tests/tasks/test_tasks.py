@@ -104,7 +104,7 @@ async def test_an_unknown_task_is_not_found(database, tenant):
 async def test_a_list_goes_on_after_the_last_name(database, tenant):
     for name in ("b", "a", "c"):
         await make_task(database, tenant, name=name)
-    first = await tasks.list_tasks(database, tenant_id=tenant.id, limit=2)
-    rest = await tasks.list_tasks(database, tenant_id=tenant.id, after=first[-1].name, limit=2)
+    first = (await tasks.list_tasks(database, tenant_id=tenant.id, limit=2)).rows
+    rest = (await tasks.list_tasks(database, tenant_id=tenant.id, after=first[-1].name, limit=2)).rows
 
-    assert [task.name for task in first + rest] == ["a", "b", "c"]
+    assert [task.name for task in [*first, *rest]] == ["a", "b", "c"]

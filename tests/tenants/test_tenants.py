@@ -19,10 +19,10 @@ async def test_a_name_is_taken_once(database):
 async def test_a_list_goes_on_after_the_last_name(database):
     for name in ("b", "a", "c"):
         await make_tenant(database, name=name)
-    first = await tenants.list_tenants(database, limit=2)
-    rest = await tenants.list_tenants(database, after=first[-1].name, limit=2)
+    first = (await tenants.list_tenants(database, limit=2)).rows
+    rest = (await tenants.list_tenants(database, after=first[-1].name, limit=2)).rows
 
-    assert [tenant.name for tenant in first + rest] == ["a", "b", "c"]
+    assert [tenant.name for tenant in [*first, *rest]] == ["a", "b", "c"]
 
 
 async def test_a_bound_caller_finds_its_own_tenant_only(database):

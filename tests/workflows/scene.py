@@ -55,7 +55,9 @@ class Scene:
         """Make a workflow, or its next version; a node without a task has the task `work`."""
         definition = definition_of(*nodes, **settings)
         arguments: Any = {"tenant_id": self.tenant.id, "name": name, "definition": definition, "change": TESTER}
-        known = {item.name for item in await definitions.list_workflows(self.db, tenant_id=self.tenant.id, limit=100)}
+        known = {
+            item.name for item in (await definitions.list_workflows(self.db, tenant_id=self.tenant.id, limit=100)).rows
+        }
         if name in known:
             return await definitions.replace_workflow(self.db, **arguments)
         return await definitions.create_workflow(self.db, **arguments)

@@ -26,13 +26,15 @@ from everwhen.http.access import NAME_PATTERN, Access, Editor, Operator, Reader
 from everwhen.http.auditing import audited
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.fields import Sentence, Utc, Wire
-from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_cursor
+from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, filter_query, page_of, read_cursor
 from everwhen.http.preconditions import Act, Change, tag
 
 router = APIRouter(route_class=ControlRoute, tags=["alerts"])
 
 ChannelName = Annotated[str, Path(pattern=NAME_PATTERN, description="The channel's name.")]
 SubscriptionName = Annotated[str, Path(pattern=NAME_PATTERN, description="The subscription's name.")]
+ChannelWhere = Annotated[str, filter_query(service.CHANNELS)]
+SubscriptionWhere = Annotated[str, filter_query(subscribing.SUBSCRIPTIONS)]
 Recipient = Annotated[str, Field(max_length=320)]
 
 _CHANNELS: Final = "alert-channels"
@@ -130,13 +132,14 @@ async def create_alert_channel(
 
 @router.get("/v1/tenants/{tenant}/alerts/channels")
 async def list_alert_channels(
-    *, request: Request, access: Reader, limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
+    *, request: Request, access: Reader, where: ChannelWhere = "", limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
 ) -> Page[ChannelOut]:
     """List channels by name, with how they have done."""
     after = read_cursor(cursor, of=_CHANNELS)
-    found = await service.list_channels(access.database, tenant_id=access.tenant_id, after=after, limit=limit + 1)
-    following = next_page(request, found, limit=limit, of=_CHANNELS, key=lambda channel: channel.row.name)
-    return Page(items=[channel_out(channel) for channel in found[:limit]], next=following)
+    found = await service.list_channels(
+        access.database, tenant_id=access.tenant_id, after=after, limit=limit, where=where
+    )
+    return page_of(request, found, of=_CHANNELS, out=channel_out)
 
 
 @router.get("/v1/tenants/{tenant}/alerts/channels/{channel}")
@@ -245,15 +248,19 @@ async def create_alert_subscription(
 
 @router.get("/v1/tenants/{tenant}/alerts/subscriptions")
 async def list_alert_subscriptions(
-    *, request: Request, access: Reader, limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
+    *,
+    request: Request,
+    access: Reader,
+    where: SubscriptionWhere = "",
+    limit: Limit = DEFAULT_ITEMS,
+    cursor: Cursor = None,
 ) -> Page[SubscriptionOut]:
     """List subscriptions by name."""
     after = read_cursor(cursor, of=_SUBSCRIPTIONS)
     found = await subscribing.list_subscriptions(
-        access.database, tenant_id=access.tenant_id, after=after, limit=limit + 1
+        access.database, tenant_id=access.tenant_id, after=after, limit=limit, where=where
     )
-    following = next_page(request, found, limit=limit, of=_SUBSCRIPTIONS, key=lambda row: row.name)
-    return Page(items=[subscription_out(row) for row in found[:limit]], next=following)
+    return page_of(request, found, of=_SUBSCRIPTIONS, out=subscription_out)
 
 
 @router.post("/v1/tenants/{tenant}/alerts/subscriptions/preview")

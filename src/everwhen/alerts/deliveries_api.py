@@ -6,24 +6,22 @@ import json
 from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
 from everwhen.alerts.reading import deliveries
 from everwhen.alerts.reading.deliveries import Delivery
 from everwhen.alerts.reading.model import DeliveryRow
-from everwhen.core.filters import MOST_TEXT
 from everwhen.http.access import Operator, Reader
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.fields import Utc
-from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, next_page, read_id
+from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, filter_query, page_of, read_id
+from everwhen.lists import LAST_ID
 
 router = APIRouter(route_class=ControlRoute, tags=["alerts"])
 
 DeliveryId = UUID
-FilterText = Annotated[
-    str, Query(max_length=MOST_TEXT, description="Terms of state, channel, recipient, created (since, until).")
-]
+Where = Annotated[str, filter_query(deliveries.DELIVERIES)]
 
 _LIST: Final = "alert-deliveries"
 _STATE: Final[dict[int | str, dict[str, Any]]] = {409: {"description": "It is on its way, or a test"}}
@@ -69,34 +67,16 @@ class DeliveryDetailOut(DeliveryOut):
     shown: list[dict[str, Any]]
 
 
-class DeliveryPage(BaseModel):
-    """One page of deliveries, and the filter that was in force."""
-
-    items: list[DeliveryOut]
-    next: str | None
-    filter: str
-
-
 @router.get("/v1/tenants/{tenant}/alerts/deliveries")
 async def list_alert_deliveries(
-    *,
-    request: Request,
-    access: Reader,
-    filter: FilterText = "",  # noqa: A002  # the parameter's name
-    limit: Limit = DEFAULT_ITEMS,
-    cursor: Cursor = None,
-) -> DeliveryPage:
+    *, request: Request, access: Reader, where: Where = "", limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
+) -> Page[DeliveryOut]:
     """List what was sent and is to be sent, the newest first."""
-    before = read_id(cursor, of=_LIST, default=deliveries.LAST_ID)
-    asked, found = await deliveries.list_deliveries(
-        access.database, tenant_id=access.tenant_id, text=filter, before=before, limit=limit + 1
+    before = read_id(cursor, of=_LIST, default=LAST_ID)
+    found = await deliveries.list_deliveries(
+        access.database, tenant_id=access.tenant_id, text=where, before=before, limit=limit
     )
-    following = next_page(
-        request, found, limit=limit, of=_LIST, key=lambda row: str(row.delivery_id), filter=asked.canonical or None
-    )
-    return DeliveryPage(
-        items=[DeliveryOut(**_fields(row)) for row in found[:limit]], next=following, filter=asked.canonical
-    )
+    return page_of(request, found, of=_LIST, out=lambda row: DeliveryOut(**_fields(row)))
 
 
 @router.get("/v1/tenants/{tenant}/alerts/deliveries/{delivery}")

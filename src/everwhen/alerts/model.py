@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 from uuid import UUID
 
 from everwhen.core.alert_kinds import AlertKind
@@ -101,6 +101,14 @@ class Channel:
     row: ChannelRow
     outlets: tuple[OutletRow, ...]
     secret_names: tuple[str, ...]
+
+    @property
+    def state(self) -> Literal["unverified", "ready", "disabled"]:
+        """Whether it sends: ready when some receiver is verified."""
+        if self.row.state == "disabled":
+            return "disabled"
+        is_verified = any(outlet.verified_at and not outlet.unsubscribed_at for outlet in self.outlets)
+        return "ready" if is_verified else "unverified"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,13 +29,20 @@ from everwhen.alerts.model import Channel, ChannelDraft, ChannelRow, OutletRow, 
 from everwhen.alerts.signing import Outlet, Signer
 from everwhen.core.alert_kinds import AlertKind
 from everwhen.core.alerting import occasion_id
+from everwhen.core.filters import Vocabulary, Word
 from everwhen.core.quiet_hours import quiet_json
 from everwhen.core.quotas import Limit
 from everwhen.errors import Conflict, InvalidInput, NotFound
 from everwhen.limits import quotas
+from everwhen.lists import Listed, read_filter, walk
 from everwhen.postgres.pool import Connection, Database
 from everwhen.postgres.wakeups import notify, queue_topic
 from everwhen.revisions import ANY, Expected, refuse_stale
+
+CHANNELS: Final = Vocabulary(
+    fields={"kind": Word(), "state": Word(choices=frozenset({"unverified", "ready", "disabled"})), "by": Word()}
+)
+"""What a filter of channels says."""
 
 MOST_RECIPIENTS: Final = 50
 CODE_HOLDS: Final = timedelta(hours=1)
@@ -134,11 +141,28 @@ async def get_channel(db: Database, *, tenant_id: UUID, name: str) -> Channel:
         return await _read(conn, tenant_id=tenant_id, name=name)
 
 
-async def list_channels(db: Database, *, tenant_id: UUID, after: str | None, limit: int) -> list[Channel]:
-    """Return channels by name."""
+async def list_channels(
+    db: Database, *, tenant_id: UUID, after: str | None, limit: int, where: str = ""
+) -> Listed[Channel]:
+    """Return up to `limit` channels after `after` that the filter `where` finds, by name."""
     async with db.tenant(tenant_id) as conn:
-        rows = await store.list_channels(conn, tenant_id=tenant_id, after=after or "", limit=limit)
-        return await _with_parts(conn, tenant_id, rows)
+
+        async def read(after: str, limit: int) -> Sequence[Channel]:
+            rows = await store.list_channels(conn, tenant_id=tenant_id, after=after, limit=limit)
+            return await _with_parts(conn, tenant_id, rows)
+
+        return await walk(
+            read,
+            start=after or "",
+            key=lambda channel: channel.row.name,
+            limit=limit,
+            asked=read_filter(where, CHANNELS, now=conn.now),
+            values=lambda channel: {
+                "kind": channel.row.kind,
+                "state": channel.state,
+                "by": channel.row.created_by,
+            },
+        )
 
 
 async def delete_channel(db: Database, *, tenant_id: UUID, name: str, expected: Expected = ANY) -> None:

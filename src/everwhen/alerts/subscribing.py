@@ -1,18 +1,31 @@
 """What can be done with subscriptions: say who wants to hear of what, by which channels."""
 
 from datetime import datetime
+from typing import Final
 from uuid import UUID
 
 from everwhen.alerts import store
 from everwhen.alerts.model import SubscriptionDraft, SubscriptionRow
-from everwhen.core.alert_kinds import words_of
+from everwhen.core.alert_kinds import SUBSCRIBABLE, words_of
 from everwhen.core.alerting import FILTER, Scope
-from everwhen.core.filters import FilterError, parse
+from everwhen.core.filters import Vocabulary, Word
 from everwhen.core.quotas import Limit
 from everwhen.errors import Conflict, InvalidInput, NotFound
 from everwhen.limits import quotas
+from everwhen.lists import Listed, read_filter, walk
 from everwhen.postgres.pool import Connection, Database
 from everwhen.revisions import ANY, Expected, stale
+
+SUBSCRIPTIONS: Final = Vocabulary(
+    fields={
+        "scope": Word(choices=frozenset(Scope)),
+        "target": Word(),
+        "kind": Word(choices=frozenset(SUBSCRIBABLE)),
+        "channel": Word(),
+        "enabled": Word(choices=frozenset({"yes", "no"})),
+    }
+)
+"""What a filter of subscriptions says."""
 
 
 async def create_subscription(
@@ -81,10 +94,25 @@ async def get_subscription(db: Database, *, tenant_id: UUID, name: str) -> Subsc
         return await _read(conn, tenant_id=tenant_id, name=name)
 
 
-async def list_subscriptions(db: Database, *, tenant_id: UUID, after: str | None, limit: int) -> list[SubscriptionRow]:
-    """Return subscriptions by name."""
+async def list_subscriptions(
+    db: Database, *, tenant_id: UUID, after: str | None, limit: int, where: str = ""
+) -> Listed[SubscriptionRow]:
+    """Return up to `limit` subscriptions after `after` that the filter `where` finds, by name."""
     async with db.tenant(tenant_id) as conn:
-        return await store.list_subscriptions(conn, tenant_id=tenant_id, after=after or "", limit=limit)
+        return await walk(
+            lambda after, limit: store.list_subscriptions(conn, tenant_id=tenant_id, after=after, limit=limit),
+            start=after or "",
+            key=lambda row: row.name,
+            limit=limit,
+            asked=read_filter(where, SUBSCRIPTIONS, now=conn.now),
+            values=lambda row: {
+                "scope": row.scope,
+                "target": row.target,
+                "kind": row.kinds,
+                "channel": row.channels,
+                "enabled": "yes" if row.is_enabled else "no",
+            },
+        )
 
 
 async def delete_subscription(db: Database, *, tenant_id: UUID, name: str, expected: Expected = ANY) -> None:
@@ -101,11 +129,7 @@ def checked(draft: SubscriptionDraft, *, now: datetime) -> str:
         raise InvalidInput.at("/target", detail, code="subscription.target")
     if not draft.filter:
         return ""
-    try:
-        return parse(draft.filter, FILTER, now=now).canonical
-    except FilterError as error:
-        detail = f"{error.message} (at character {error.position + 1})"
-        raise InvalidInput.at("/filter", detail, code=error.code) from error
+    return read_filter(draft.filter, FILTER, now=now, pointer="/filter").canonical
 
 
 async def _check_channels(conn: Connection, tenant_id: UUID, draft: SubscriptionDraft) -> None:

@@ -187,14 +187,12 @@ class SubscriptionOut(BaseModel):
 def channel_out(channel: Channel) -> ChannelOut:
     """Tell a channel."""
     row = channel.row
-    is_verified = any(outlet.verified_at and not outlet.unsubscribed_at for outlet in channel.outlets)
-    state: Literal["unverified", "ready", "disabled"] = "ready" if is_verified else "unverified"
     return ChannelOut(
         name=row.name,
         kind=row.kind,
         configuration=json.loads(row.configuration),
         secrets=list(channel.secret_names),
-        state="disabled" if row.state == "disabled" else state,
+        state=channel.state,
         state_reason=row.state_reason,
         window_seconds=row.window_seconds,
         messages_an_hour=row.messages_an_hour,

@@ -25,12 +25,23 @@ from everwhen.calendars.wire import (
 from everwhen.core.calendars import FIRST_YEAR, LAST_YEAR
 from everwhen.http.access import NAME_PATTERN, Editor, Reader
 from everwhen.http.bodies import ControlRoute
-from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_cursor, read_number
+from everwhen.http.pages import (
+    DEFAULT_ITEMS,
+    Cursor,
+    Limit,
+    Page,
+    filter_query,
+    next_page,
+    page_of,
+    read_cursor,
+    read_number,
+)
 from everwhen.http.preconditions import Change, Put, tag
 
 router = APIRouter(route_class=ControlRoute, tags=["calendars"])
 
 CalendarName = Annotated[str, Path(pattern=NAME_PATTERN, description="The calendar's name.")]
+Where = Annotated[str, filter_query(service.CALENDARS)]
 Version = Annotated[int, Path(ge=1, le=2**31 - 1, description="The number of the version.")]
 Year = Annotated[int, Path(ge=FIRST_YEAR, le=LAST_YEAR, description="The year.")]
 
@@ -55,13 +66,14 @@ async def create_calendar(*, tenant: str, body: CalendarIn, access: Editor, resp
 
 @router.get("/v1/tenants/{tenant}/calendars")
 async def list_calendars(
-    *, request: Request, access: Reader, limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
+    *, request: Request, access: Reader, where: Where = "", limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
 ) -> Page[CalendarItemOut]:
     """List calendars by name."""
     after = read_cursor(cursor, of=_LIST) or ""
-    found = await service.list_calendars(access.database, tenant_id=access.tenant_id, after=after, limit=limit + 1)
-    following = next_page(request, found, limit=limit, of=_LIST, key=lambda calendar: calendar.name)
-    return Page(items=[item_out(calendar) for calendar in found[:limit]], next=following)
+    found = await service.list_calendars(
+        access.database, tenant_id=access.tenant_id, after=after, limit=limit, where=where
+    )
+    return page_of(request, found, of=_LIST, out=item_out)
 
 
 @router.get("/v1/tenants/{tenant}/calendars/{name}")

@@ -15,11 +15,16 @@ from everwhen.calendars.books import load_books
 from everwhen.calendars.model import CalendarChange, CalendarDraft, CalendarItem, CalendarRow, VersionItem
 from everwhen.core.calendar_json import definition_to_json
 from everwhen.core.calendars import Calendar, DayState
+from everwhen.core.filters import Moment, Vocabulary, within
 from everwhen.core.quotas import Limit
 from everwhen.errors import Conflict, NotFound, QuotaUsedUp
 from everwhen.limits import quotas
+from everwhen.lists import Listed, read_filter, walk
 from everwhen.postgres.pool import Connection, Database
 from everwhen.revisions import ANY, NONE, Expected, refuse_stale, stale
+
+CALENDARS: Final = Vocabulary(fields={"updated": Moment()}, short=within("updated"))
+"""What a filter of calendars says."""
 
 MOST_IN_FORCE: Final = 20
 """The most versions of a calendar that decide about some day: those that take effect one after the other."""
@@ -100,10 +105,19 @@ async def get_calendar(db: Database, *, tenant_id: UUID, name: str) -> CalendarR
         return await _read(conn, tenant_id, name)
 
 
-async def list_calendars(db: Database, *, tenant_id: UUID, after: str = "", limit: int) -> list[CalendarItem]:
-    """Return up to `limit` calendars whose names come after `after`, by name."""
+async def list_calendars(
+    db: Database, *, tenant_id: UUID, after: str = "", limit: int, where: str = ""
+) -> Listed[CalendarItem]:
+    """Return up to `limit` calendars after `after` that the filter `where` finds, by name; raise InvalidInput."""
     async with db.tenant(tenant_id) as conn:
-        return await store.list_calendars(conn, tenant_id=tenant_id, after=after, limit=limit)
+        return await walk(
+            lambda after, limit: store.list_calendars(conn, tenant_id=tenant_id, after=after, limit=limit),
+            start=after,
+            key=lambda row: row.name,
+            limit=limit,
+            asked=read_filter(where, CALENDARS, now=conn.now),
+            values=lambda row: {"updated": row.updated_at},
+        )
 
 
 async def find_calendars(conn: Connection, *, tenant_id: UUID, names: Sequence[str]) -> list[CalendarRow]:

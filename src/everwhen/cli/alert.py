@@ -9,7 +9,7 @@ import click
 
 from everwhen.cli.alert_template import template
 from everwhen.cli.client import Api, failure_of, force_option, with_api
-from everwhen.cli.listing import given, json_option, list_pages, paged
+from everwhen.cli.listing import filtered, given, json_option, list_pages, paged
 from everwhen.cli.output import Columns, confirm, show_list, show_one
 
 CHANNEL_COLUMNS: Final[Columns] = {
@@ -62,6 +62,7 @@ def channel() -> None:
 
 
 @channel.command("list")
+@filtered("state:unverified")
 @paged
 @with_api
 def list_channels(*, api: Api, output: str, **paging: Any) -> None:
@@ -209,6 +210,7 @@ def subscription() -> None:
 
 
 @subscription.command("list")
+@filtered("channel:on-call")
 @paged
 @with_api
 def list_subscriptions(*, api: Api, output: str, **paging: Any) -> None:
@@ -322,10 +324,10 @@ def delivery() -> None:
 
 
 @delivery.command("list")
-@click.option("--filter", "filter_text", help="Such as state:dead channel:ops since:1d.")
+@filtered("state:dead channel:ops since:1d")
 @paged
 @with_api
-def list_deliveries(*, api: Api, output: str, filter_text: str | None, **paging: Any) -> None:
+def list_deliveries(*, api: Api, output: str, **paging: Any) -> None:
     """List deliveries, the newest first."""
     path = api.tenant_path("alerts", "deliveries")
     list_pages(
@@ -336,7 +338,6 @@ def list_deliveries(*, api: Api, output: str, filter_text: str | None, **paging:
         columns=DELIVERY_COLUMNS,
         paging=paging,
         name="id",
-        filter=filter_text,
     )
 
 

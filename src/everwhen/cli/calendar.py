@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from everwhen.cli.client import Api, force_option, with_api
-from everwhen.cli.listing import given, json_option, list_pages, paged
+from everwhen.cli.listing import filtered, given, json_option, list_pages, paged
 from everwhen.cli.output import Columns, confirm, show_one
 
 COLUMNS: Final[Columns] = {
@@ -46,6 +46,7 @@ def _version_options(function: Callable[..., None]) -> Callable[..., None]:
 
 
 @calendar.command("list")
+@filtered("since:7d")
 @paged
 @with_api
 def list_command(*, api: Api, output: str, **paging: Any) -> None:

@@ -8,7 +8,7 @@ import click
 
 from everwhen.cli.bulk import bulk, carry_out, making
 from everwhen.cli.client import Api, with_api
-from everwhen.cli.listing import given, json_option, list_pages, paged
+from everwhen.cli.listing import filtered, given, json_option, list_pages, paged
 from everwhen.cli.output import Columns, show_one
 
 
@@ -46,6 +46,7 @@ def dead() -> None:
 
 @dead.command("list")
 @click.option("--letter", type=LETTERS, help="Those that wait for a person, or others. [default: open]")
+@filtered("task:billing since:1d")
 @paged
 @with_api
 def list_command(*, api: Api, output: str, letter: str | None, **paging: Any) -> None:
@@ -66,6 +67,7 @@ def list_command(*, api: Api, output: str, letter: str | None, **paging: Any) ->
 @dead.command("show")
 @click.argument("fingerprint")
 @click.option("--letter", type=LETTERS, help="Those that wait for a person, or others. [default: open]")
+@filtered("task:billing")
 @paged
 @with_api
 def show(*, api: Api, output: str, fingerprint: str, letter: str | None, **paging: Any) -> None:

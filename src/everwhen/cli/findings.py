@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 
 from everwhen.cli.client import Api, force_option, with_api
-from everwhen.cli.listing import list_pages, paged
+from everwhen.cli.listing import filtered, list_pages, paged
 from everwhen.cli.output import Columns, show_list
 
 COLUMNS: Final[Columns] = {
@@ -33,6 +33,7 @@ PERIOD_COLUMNS: Final[Columns] = {
 @click.command("findings", short_help="What is amiss: schedules and queues that are late or stand still.")
 @click.option("--platform", is_flag=True, help="Of every tenant; needs a token with the role platform.")
 @click.option("--state", type=click.Choice(["open", "all"]), default="open", help="Also those that are over.")
+@filtered("kind:schedule.overdue")
 @paged
 @with_api
 def findings(*, api: Api, output: str, platform: bool, state: str, **paging: Any) -> None:

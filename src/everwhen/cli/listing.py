@@ -35,7 +35,9 @@ def tags_given(tags: tuple[str, ...], *, no_tags: bool) -> dict[str, Any]:
     return {"tags": list(tags)} if tags or no_tags else {}
 
 
-tag_filter = click.option("--filter", "text", help="Only those with a tag, such as 'tag:billing'.")
+def filtered(example: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add --filter, which `list_pages` sends; which terms there are is told by whoever reads a wrong one."""
+    return click.option("--filter", "filter", metavar="TERMS", help=f"Such as '{example}'.")
 
 
 def list_pages(  # noqa: PLR0913  # what a list is made of
@@ -49,10 +51,10 @@ def list_pages(  # noqa: PLR0913  # what a list is made of
     name: str = "name",
     **where: Any,
 ) -> None:
-    """Print one page, or all of them."""
-    page = api.call("GET", path, limit=paging["limit"], cursor=paging["cursor"], **where)
+    """Print one page, or all of them; a page of a filter that is a short one is filled with those that follow."""
+    page = api.call("GET", path, limit=paging["limit"], cursor=paging["cursor"], filter=paging.get("filter"), **where)
     items, following = page["items"], page.get("next")
-    while following and paging["everything"]:
+    while following and (paging["everything"] or len(items) < paging["limit"]):
         page = api.call("GET", following)
         items, following = items + page["items"], page["next"]
     show_list(items, kind=kind, output=output, columns=columns, name=name, following=following)

@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 
 from everwhen.cli.client import Api, force_option, with_api
-from everwhen.cli.listing import list_pages, paged
+from everwhen.cli.listing import filtered, list_pages, paged
 from everwhen.cli.output import Columns, show_list, show_one
 
 ROLES: Final = ("viewer", "operator", "editor", "admin", "payloads")
@@ -40,6 +40,7 @@ def set_command(*, api: Api, output: str, subject: str, roles: tuple[str, ...]) 
 
 
 @member.command("list")
+@filtered("role:admin")
 @paged
 @with_api
 def list_command(*, api: Api, output: str, **paging: Any) -> None:

@@ -8,7 +8,7 @@ import click
 
 from everwhen.cli.bulk import end_as, progress_line, watch
 from everwhen.cli.client import Api, with_api
-from everwhen.cli.listing import given, list_pages, paged
+from everwhen.cli.listing import filtered, given, list_pages, paged
 from everwhen.cli.output import Columns, confirm, show_one
 
 COLUMNS: Final[Columns] = {
@@ -30,6 +30,7 @@ def operation() -> None:
 
 
 @operation.command("list")
+@filtered("kind:redrive since:7d")
 @paged
 @with_api
 def list_command(*, api: Api, output: str, **paging: Any) -> None:

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import click
 
 from everwhen.cli.client import UNAVAILABLE, Api, CallFailed, failure_of, with_api
-from everwhen.cli.listing import list_pages, paged
+from everwhen.cli.listing import filtered, list_pages, paged
 from everwhen.cli.output import Columns, confirm, show_one
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ def get(*, api: Api, output: str, digest: str, target: Path | None) -> None:
 
 
 @payload.command("list")
+@filtered("since:7d")
 @paged
 @with_api
 def list_command(*, api: Api, output: str, **paging: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 
 from everwhen.cli.client import Api, with_api
-from everwhen.cli.listing import given, list_pages, paged
+from everwhen.cli.listing import filtered, given, list_pages, paged
 from everwhen.cli.output import Columns, show_one
 
 PAUSE_COLUMNS: Final[Columns] = {
@@ -55,6 +55,7 @@ def resume(*, api: Api, output: str, name: str, reason: str | None) -> None:
 
 
 @queue.command("pauses")
+@filtered("by:alice")
 @paged
 @with_api
 def pauses(*, api: Api, output: str, **paging: Any) -> None:
@@ -64,6 +65,7 @@ def pauses(*, api: Api, output: str, **paging: Any) -> None:
 
 
 @queue.command("changes")
+@filtered("queue:mails since:7d")
 @paged
 @with_api
 def changes(*, api: Api, output: str, **paging: Any) -> None:

@@ -10,7 +10,7 @@ import click
 
 from everwhen.cli.bulk import bulk, carry_out
 from everwhen.cli.client import STILL_WAITING, UNSUCCESSFUL, Api, with_api
-from everwhen.cli.listing import given, json_option, list_pages, paged
+from everwhen.cli.listing import filtered, given, json_option, list_pages, paged
 from everwhen.cli.output import Columns, Row, show_list, show_one
 
 POLL_SECONDS: Final = 0.5
@@ -97,7 +97,7 @@ def ask_for_run(api: Api, body: dict[str, Any], *, key: str | None, output: str,
 
 
 @run.command("list")
-@click.option("--filter", "text", help="Such as 'state:dead task:billing due>=7d'; instead of the three below.")
+@filtered("state:dead task:billing due>=7d")
 @click.option("--schedule", help="Of this schedule only.")
 @click.option("--task", help="Of this task only.")
 @click.option("--state", type=click.Choice(sorted({*UNENDED, *ENDS})), help="In this state only.")
@@ -107,7 +107,6 @@ def list_command(  # options
     *,
     api: Api,
     output: str,
-    text: str | None,
     schedule: str | None,
     task: str | None,
     state: str | None,
@@ -122,7 +121,6 @@ def list_command(  # options
         columns=COLUMNS,
         paging=paging,
         name="id",
-        filter=text,
         schedule=schedule,
         task=task,
         state=state,

@@ -10,7 +10,7 @@ import click
 
 from everwhen.cli.backfill import backfill
 from everwhen.cli.client import Api, force_option, with_api
-from everwhen.cli.listing import given, json_option, list_pages, paged, tag_filter, tagging, tags_given
+from everwhen.cli.listing import filtered, given, json_option, list_pages, paged, tagging, tags_given
 from everwhen.cli.output import Columns, confirm, show_list, show_one
 
 
@@ -201,10 +201,10 @@ def update(*, api: Api, output: str, name: str, dry_run: bool, days: int, force:
 
 
 @schedule.command("list")
-@tag_filter
+@filtered("tag:billing state:paused")
 @paged
 @with_api
-def list_command(*, api: Api, output: str, text: str | None, **paging: Any) -> None:
+def list_command(*, api: Api, output: str, **paging: Any) -> None:
     """List schedules by name."""
     list_pages(
         api,
@@ -213,7 +213,6 @@ def list_command(*, api: Api, output: str, text: str | None, **paging: Any) -> N
         output=output,
         columns=COLUMNS,
         paging=paging,
-        filter=text,
     )
 
 

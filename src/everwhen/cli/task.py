@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from everwhen.cli.client import Api, force_option, with_api
-from everwhen.cli.listing import given, list_pages, paged, tag_filter, tagging, tags_given
+from everwhen.cli.listing import filtered, given, list_pages, paged, tagging, tags_given
 from everwhen.cli.output import Columns, show_one
 
 COLUMNS: Final[Columns] = {
@@ -76,13 +76,13 @@ def update(*, api: Api, output: str, name: str, force: bool, **policies: Any) ->
 
 
 @task.command("list")
-@tag_filter
+@filtered("tag:billing queue:mails")
 @paged
 @with_api
-def list_command(*, api: Api, output: str, text: str | None, **paging: Any) -> None:
+def list_command(*, api: Api, output: str, **paging: Any) -> None:
     """List tasks by name."""
     path = api.tenant_path("tasks")
-    list_pages(api, path, kind="TaskList", output=output, columns=COLUMNS, paging=paging, filter=text)
+    list_pages(api, path, kind="TaskList", output=output, columns=COLUMNS, paging=paging)
 
 
 @task.command("get")

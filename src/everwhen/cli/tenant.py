@@ -8,7 +8,7 @@ from urllib.parse import quote
 import click
 
 from everwhen.cli.client import Api, with_api
-from everwhen.cli.listing import given, list_pages, paged
+from everwhen.cli.listing import filtered, given, list_pages, paged
 from everwhen.cli.output import Columns, show_one
 
 COLUMNS: Final[Columns] = {"NAME": "name", "ID": "id", "CREATED": "created_at"}
@@ -28,6 +28,7 @@ def create(*, api: Api, output: str, name: str) -> None:
 
 
 @tenant.command("list")
+@filtered("since:7d")
 @paged
 @with_api
 def list_command(*, api: Api, output: str, **paging: Any) -> None:

@@ -21,7 +21,7 @@ from everwhen.cli.client import (
     read_client_file,
     with_api,
 )
-from everwhen.cli.listing import given, list_pages, paged
+from everwhen.cli.listing import filtered, given, list_pages, paged
 from everwhen.cli.output import Columns, show_one
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ def create(*, api: Api, output: str, name: str, days: float | None, **wanted: tu
 
 
 @token.command("list")
+@filtered("state:live role:worker")
 @paged
 @with_api
 def list_command(*, api: Api, output: str, **paging: Any) -> None:
@@ -155,6 +156,7 @@ def revoke(  # noqa: PLR0913  # options
 
 @token.command("revocations")
 @click.option("--everywhere", is_flag=True, help="Of all tenants; needs a token of the platform.")
+@filtered("kind:subject")
 @paged
 @with_api
 def revocations(*, api: Api, output: str, everywhere: bool, **paging: Any) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 import click
 
 from everwhen.cli.client import Api, with_api
-from everwhen.cli.listing import given, json_option, list_pages, paged, tag_filter
+from everwhen.cli.listing import filtered, given, json_option, list_pages, paged
 from everwhen.cli.output import Columns, show_list, show_one
 
 if TYPE_CHECKING:
@@ -50,13 +50,13 @@ def apply(*, api: Api, output: str, file: BinaryIO, reason: str | None) -> None:
 
 
 @click.command("list")
-@tag_filter
+@filtered("tag:billing")
 @paged
 @with_api
-def list_command(*, api: Api, output: str, text: str | None, **paging: Any) -> None:
+def list_command(*, api: Api, output: str, **paging: Any) -> None:
     """List workflows by name."""
     path = api.tenant_path("workflows")
-    list_pages(api, path, kind="WorkflowList", output=output, columns=COLUMNS, paging=paging, filter=text)
+    list_pages(api, path, kind="WorkflowList", output=output, columns=COLUMNS, paging=paging)
 
 
 @click.command("get")

@@ -17,7 +17,7 @@ to turn ages into instants.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -81,6 +81,11 @@ class Vocabulary:
     short: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
 
 
+def within(name: str) -> dict[str, tuple[str, str]]:
+    """Return `since` and `until` as short for the bounds of a moment."""
+    return {"since": (name, FROM), "until": (name, BEFORE)}
+
+
 @dataclass(frozen=True, slots=True)
 class Term:
     """One condition. `value` is in its canonical spelling; `position` is where the term began."""
@@ -127,6 +132,43 @@ class Filter:
         """Return a bound of an instant, UTC."""
         found = self.term(name, operator)
         return None if found is None else datetime.fromisoformat(found.value)
+
+
+Values = Mapping[str, str | datetime | Collection[str] | None]
+"""What a row says, by field: an instant of a `Moment`, of any other field its text, or all the texts that it has."""
+
+
+def fits(asked: Filter, values: Values) -> bool:
+    """Say whether a row is one that a filter means. Nothing equals what is not there."""
+    return all(_holds(term, values[term.name]) for term in asked.terms)
+
+
+def _holds(term: Term, value: str | datetime | Collection[str] | None) -> bool:
+    match value:
+        case None:
+            return False
+        case datetime():
+            bound = datetime.fromisoformat(term.value)
+            return value >= bound if term.operator == FROM else value < bound
+        case str():
+            return value == term.value
+        case _:
+            return term.value in value
+
+
+def describe(vocabulary: Vocabulary) -> str:
+    """Say which terms there are, as they are written: what a list's document says of its filter."""
+    shorts = {meant: f"{name}:" for name, meant in vocabulary.short.items()}
+    terms = [
+        f"`{spelled}`"
+        for name, kind in vocabulary.fields.items()
+        for spelled in (
+            [f"{name}>=", f"{name}<", *(shorts[name, each] for each in (FROM, BEFORE) if (name, each) in shorts)]
+            if isinstance(kind, Moment)
+            else [f"{name}:"]
+        )
+    ]
+    return f"Terms that all have to hold, of {', '.join(terms)}."
 
 
 def parse(text: str, vocabulary: Vocabulary, *, now: datetime) -> Filter:

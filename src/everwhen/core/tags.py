@@ -5,14 +5,9 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
 
-from everwhen.core.filters import Vocabulary, Word
-
 MOST_TAGS: Final = 20
 TAG_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,62}$"
 _TAG: Final = re.compile(TAG_PATTERN, re.ASCII)
-
-TAGGED: Final = Vocabulary(fields={"tag": Word()})
-"""What a list of what can be tagged is filtered by."""
 
 
 class TagError(ValueError):

@@ -15,12 +15,13 @@ from everwhen.dead_letters.model import Group, RedriveRequest
 from everwhen.http.access import Operator, Reader
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.fields import Payload, Priority, Sentence, Utc, Wire
-from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_cursor, read_id
+from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, filter_query, page_of, read_cursor, read_id
 from everwhen.http.payloads import PayloadValue, WithPayloads
+from everwhen.lists import LAST_ID
 from everwhen.runs import service as runs
 from everwhen.runs.api import RunRef
-from everwhen.runs.listing.service import NO_FINGERPRINT
-from everwhen.runs.wire import RunOut, RunPage, run_out
+from everwhen.runs.listing.service import NO_FINGERPRINT, RUNS
+from everwhen.runs.wire import RunOut, run_out
 
 router = APIRouter(route_class=ControlRoute, tags=["dead letters"])
 
@@ -33,9 +34,19 @@ _NOT_DEAD: Final[dict[int | str, dict[str, Any]]] = {
 LetterState = Annotated[
     Literal["open", "redriven", "dismissed"], Query(description="Which letters count; open ones wait for a person.")
 ]
+GroupWhere = Annotated[str, filter_query(service.GROUPS)]
 Fingerprint = Annotated[
     str, Path(pattern=r"^[A-Za-z0-9._:-]{1,100}$", description="A group's fingerprint; `none` for runs without one.")
 ]
+
+
+class DeadRunQuery(BaseModel):
+    """Which runs of a group to list."""
+
+    letter: LetterState = "open"
+    filter: Annotated[str, filter_query(RUNS)] = ""
+    limit: Limit = DEFAULT_ITEMS
+    cursor: Cursor = None
 
 
 class RedriveIn(Wire):
@@ -89,39 +100,36 @@ async def list_dead_letters(
     request: Request,
     access: Reader,
     letter: LetterState = "open",
+    where: GroupWhere = "",
     limit: Limit = DEFAULT_ITEMS,
     cursor: Cursor = None,
 ) -> Page[GroupOut]:
-    """List dead runs by what their last error looks like."""
-    key = read_cursor(cursor, of=_GROUPS)
-    after = None if key is None else "" if key == NO_FINGERPRINT else key
+    """List dead runs by what their last error looks like; a page looks at `limit` groups, and may show fewer."""
     found = await service.list_groups(
-        access.database, tenant_id=access.tenant_id, letter=letter, after=after, limit=limit + 1
+        access.database,
+        tenant_id=access.tenant_id,
+        letter=letter,
+        after=read_cursor(cursor, of=_GROUPS),
+        limit=limit,
+        where=where,
     )
-    following = next_page(request, found, limit=limit, of=_GROUPS, key=_name)
-    return Page(items=[_group_out(group) for group in found[:limit]], next=following)
+    return page_of(request, found, of=_GROUPS, out=_group_out)
 
 
 @router.get("/v1/tenants/{tenant}/dead-letters/{fingerprint}/runs")
 async def list_dead_runs(
-    *,
-    request: Request,
-    fingerprint: Fingerprint,
-    access: Reader,
-    letter: LetterState = "open",
-    limit: Limit = DEFAULT_ITEMS,
-    cursor: Cursor = None,
-) -> RunPage:
-    """List the runs of one group, the newest first."""
-    found, meant = await runs.find_runs(
+    *, request: Request, fingerprint: Fingerprint, access: Reader, query: Annotated[DeadRunQuery, Query()]
+) -> Page[RunOut]:
+    """List the runs of one group, the newest first; the filter's terms come on top."""
+    found = await runs.find_runs(
         access.database,
         tenant_id=access.tenant_id,
-        text=f"state:dead fingerprint:{fingerprint} letter:{letter} due>=1970-01-01",
-        before=read_id(cursor, of=_RUNS, default=runs.LAST_ID),
-        limit=limit + 1,
+        text=query.filter,
+        implied=f"state:dead fingerprint:{fingerprint} letter:{query.letter} due>=1970-01-01",
+        before=read_id(query.cursor, of=_RUNS, default=LAST_ID),
+        limit=query.limit,
     )
-    following = next_page(request, found, limit=limit, of=_RUNS, key=lambda view: str(view.row.run_id))
-    return RunPage(items=[run_out(view) for view in found[:limit]], next=following, filter=meant)
+    return page_of(request, found, of=_RUNS, out=run_out)
 
 
 @router.post("/v1/tenants/{tenant}/dead-letters/{fingerprint}/dismiss")

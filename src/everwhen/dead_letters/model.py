@@ -27,6 +27,36 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRow:
+    """A group as it is counted; without a letter in the state that was asked for it has no first and no latest one."""
+
+    fingerprint: str
+    letters: int
+    looked_at: int
+    first_at: datetime | None
+    last_at: datetime | None
+    latest_run_id: UUID | None
+    tasks: list[str]
+    error: str | None
+
+    @property
+    def group(self) -> Group | None:
+        """The group, if it has such letters."""
+        if self.first_at is None or self.last_at is None or self.latest_run_id is None:
+            return None
+        return Group(
+            fingerprint=self.fingerprint,
+            letters=self.letters,
+            looked_at=self.looked_at,
+            first_at=self.first_at,
+            last_at=self.last_at,
+            latest_run_id=self.latest_run_id,
+            tasks=self.tasks,
+            error=self.error,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Letter:
     """What was done about one dead run, last."""
 

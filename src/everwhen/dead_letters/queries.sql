@@ -58,31 +58,29 @@ where d.state = any(%(was)s::text[])
 returning d.run_id;
 
 -- name: list_groups
--- Dead runs by fingerprint. The index is skipped through, from one fingerprint to the next, so a list costs its groups and
--- not the history; what is counted in a group is bounded, from the latest run back.
+-- Dead runs by fingerprint; '' stands for those without one. The index is skipped through, from one fingerprint to the next,
+-- so a list costs its groups and not the history; what is counted in a group is bounded, from the latest run back. A group
+-- without a letter in this state is told as well, so that a page looks at so many groups, not on to the end.
+-- Its two columns are bounded together and both ordered by: only the index of fingerprints can serve that. OFFSET 0 keeps
+-- the letter from being looked up once for each aggregate.
 with recursive named as (
   select %(after)s::text as fingerprint
   union all
   select following.fingerprint
   from named n
   cross join lateral (
-    select coalesce(e.fingerprint, '') as fingerprint
+    select e.fingerprint
     from everwhen.run_ends e
-    where e.tenant_id = %(tenant_id)s and e.state = 'dead' and coalesce(e.fingerprint, '') > n.fingerprint
-    order by coalesce(e.fingerprint, '')
+    where e.tenant_id = %(tenant_id)s and e.state = 'dead' and e.fingerprint > n.fingerprint
+    order by e.fingerprint
     limit 1) following
 )
 select n.fingerprint, c.letters, c.looked_at, c.first_at, c.last_at, c.latest_run_id,
        array(
          select distinct r.task
-         from (
-           select e.run_id
-           from everwhen.run_ends e
-           where e.tenant_id = %(tenant_id)s and e.state = 'dead' and coalesce(e.fingerprint, '') = n.fingerprint
-           order by e.run_id desc
-           limit 100) latest
+         from unnest(c.latest) l (run_id)
          cross join lateral (
-           select r.task from everwhen.runs r where r.tenant_id = %(tenant_id)s and r.run_id = latest.run_id offset 0) r
+           select r.task from everwhen.runs r where r.tenant_id = %(tenant_id)s and r.run_id = l.run_id offset 0) r
          order by r.task) as tasks,
        (select a.error::text
         from everwhen.attempts a
@@ -93,15 +91,27 @@ from named n
 cross join lateral (
   select count(*) filter (where f.is_meant) as letters, count(*) as looked_at,
          min(f.finished_at) filter (where f.is_meant) as first_at, max(f.finished_at) filter (where f.is_meant) as last_at,
-         (array_agg(f.run_id order by f.run_id desc) filter (where f.is_meant))[1] as latest_run_id
+         (array_agg(f.run_id order by f.run_id desc) filter (where f.is_meant))[1] as latest_run_id,
+         (array_agg(f.run_id order by f.run_id desc))[:100] as latest
   from (
     select e.run_id, e.finished_at,
            %(letter)s = coalesce((
-             select d.state from everwhen.dead_letters d where d.tenant_id = e.tenant_id and d.run_id = e.run_id),
+             select d.state from everwhen.dead_letters d where d.tenant_id = %(tenant_id)s and d.run_id = e.run_id),
              'open') as is_meant
-    from everwhen.run_ends e
-    where e.tenant_id = %(tenant_id)s and e.state = 'dead' and coalesce(e.fingerprint, '') = n.fingerprint
-    order by e.run_id desc
-    limit %(most_counted)s) f) c
-where (%(first)s or n.fingerprint <> %(after)s) and c.letters > 0
+    from (
+      (select e.run_id, e.finished_at
+       from everwhen.run_ends e
+       where e.tenant_id = %(tenant_id)s and e.state = 'dead' and n.fingerprint <> ''
+         and (e.fingerprint, e.run_id) >= (n.fingerprint, '00000000-0000-0000-0000-000000000000')
+         and (e.fingerprint, e.run_id) <= (n.fingerprint, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+       order by e.fingerprint desc, e.run_id desc
+       limit %(most_counted)s)
+      union all
+      (select e.run_id, e.finished_at
+       from everwhen.run_ends e
+       where e.tenant_id = %(tenant_id)s and e.state = 'dead' and n.fingerprint = '' and e.fingerprint is null
+       order by e.fingerprint desc, e.run_id desc
+       limit %(most_counted)s)) e
+    offset 0) f) c
+where %(first)s or n.fingerprint <> %(after)s
 limit %(limit)s;

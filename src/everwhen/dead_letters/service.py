@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
+from everwhen.core.filters import Moment, Vocabulary, Word, fits, within
 from everwhen.core.ids import derived_run_id
 from everwhen.core.lifecycle import RunState
 from everwhen.core.reasons import Reason
@@ -22,11 +23,12 @@ from everwhen.dead_letters import store
 from everwhen.dead_letters.model import Group, RedriveRequest
 from everwhen.errors import Conflict, FieldError
 from everwhen.limits import quotas
+from everwhen.lists import LAST_ID, Listed, read_filter
 from everwhen.payloads.references import share_payloads
 from everwhen.postgres.pool import Connection, Database
 from everwhen.runs import service as runs
 from everwhen.runs.derived import Making, make_redriven
-from everwhen.runs.listing.service import LAST_ID, Asked, page_ids
+from everwhen.runs.listing.service import NO_FINGERPRINT, Asked, page_ids
 from everwhen.runs.model import RunFilter
 from everwhen.runs.service import OnReady, RunView
 
@@ -36,25 +38,36 @@ MOST_COUNTED: Final = 10_000
 MOST_DISMISSED: Final = 1_000
 """How many letters of a group one request dismisses."""
 
+GROUPS: Final = Vocabulary(fields={"task": Word(), "last": Moment()}, short=within("last"))
+"""What a filter of groups says."""
+
 OPEN: Final = "open"
 REDRIVEN: Final = "redriven"
 DISMISSED: Final = "dismissed"
 
 
 async def list_groups(
-    db: Database, *, tenant_id: UUID, letter: str = OPEN, after: str | None = None, limit: int
-) -> list[Group]:
-    """Return up to `limit` groups that have letters in this state, by fingerprint, those after `after`."""
+    db: Database, *, tenant_id: UUID, letter: str = OPEN, after: str | None = None, limit: int, where: str = ""
+) -> Listed[Group]:
+    """Look at `limit` groups after `after`, by fingerprint; return those with such letters that a filter finds.
+
+    Counting a group is dear: how many are looked at is bounded, not how many are found.
+    """
     async with db.tenant(tenant_id) as conn:
-        return await store.list_groups(
+        asked = read_filter(where, GROUPS, now=conn.now)
+        found = await store.list_groups(
             conn,
             tenant_id=tenant_id,
-            after=after or "",
+            after="" if after == NO_FINGERPRINT else after or "",
             first=after is None,
             letter=letter,
             most_counted=MOST_COUNTED,
-            limit=limit,
+            limit=limit + 1,
         )
+    counted = [row.group for row in found[:limit]]
+    groups = [each for each in counted if each and fits(asked, {"task": each.tasks, "last": each.last_at})]
+    following = None if len(found) <= limit else found[limit - 1].fingerprint or NO_FINGERPRINT
+    return Listed(rows=groups, following=following, asked=asked)
 
 
 async def redrive_run(
@@ -137,18 +150,18 @@ async def dismiss_group(db: Database, *, tenant_id: UUID, fingerprint: str, by: 
     async with db.tenant(tenant_id) as conn:
         where = RunFilter(state=RunState.DEAD, fingerprint=fingerprint, letter=OPEN)
         asked = Asked(tenant_id=tenant_id, where=where, schedule_uid=None)
-        found = await page_ids(conn, asked, before=LAST_ID, limit=MOST_DISMISSED)
+        page = await page_ids(conn, asked, before=LAST_ID, limit=MOST_DISMISSED)
         moved = await store.set_letters(
             conn,
             tenant_id=tenant_id,
-            run_ids=found,
+            run_ids=page.run_ids,
             state=DISMISSED,
             was=[OPEN],
             changed_by=by,
             reason=reason,
             now=conn.now,
         )
-        return len(moved), len(found) == MOST_DISMISSED
+        return len(moved), page.following is not None
 
 
 async def _set_one(db: Database, *, tenant_id: UUID, ref: str, state: str, by: str, reason: str | None) -> RunView:

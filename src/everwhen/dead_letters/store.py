@@ -7,7 +7,7 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
-from everwhen.dead_letters.model import Group, Letter, NodeOfRun
+from everwhen.dead_letters.model import GroupRow, Letter, NodeOfRun
 from everwhen.postgres.fetch import fetch_all, fetch_optional
 from everwhen.postgres.sql import load
 
@@ -78,8 +78,8 @@ async def set_letters(
 
 async def list_groups(
     conn: Conn, *, tenant_id: UUID, after: str, first: bool, letter: str, most_counted: int, limit: int
-) -> list[Group]:
-    """Return groups whose fingerprints come after `after` (with `first`, `after` too) and that have such letters."""
+) -> list[GroupRow]:
+    """Return groups whose fingerprints come after `after` (with `first`, `after` too), with how many such letters."""
     params = {
         "tenant_id": tenant_id,
         "after": after,
@@ -88,4 +88,4 @@ async def list_groups(
         "most_counted": most_counted,
         "limit": limit,
     }
-    return await fetch_all(conn, _SQL["list_groups"], params, Group)
+    return await fetch_all(conn, _SQL["list_groups"], params, GroupRow)

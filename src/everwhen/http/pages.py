@@ -11,16 +11,17 @@ import hashlib
 import hmac
 import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, Final, Generic, TypeVar
+from typing import Annotated, Any, Final, Generic, TypeVar
 from urllib.parse import parse_qsl, urlencode
 from uuid import UUID
 
 from fastapi import Query, Request
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
-from everwhen.core.filters import MOST_TEXT
+from everwhen.core.filters import MOST_TEXT, Vocabulary, describe
 from everwhen.errors import InvalidInput
 from everwhen.http.plane import plane_of
+from everwhen.lists import Listed
 
 MOST_ITEMS: Final = 200
 DEFAULT_ITEMS: Final = 50
@@ -34,18 +35,31 @@ _SEAL_BYTES: Final = 12
 Item = TypeVar("Item")
 Row = TypeVar("Row")
 Limit = Annotated[int, Query(ge=1, le=MOST_ITEMS, description="The most items to return.")]
-TagFilter = Annotated[
-    str | None,
-    Query(alias="filter", max_length=MOST_TEXT, description="Only those with a tag, such as `tag:billing`."),
-]
 Cursor = Annotated[str | None, Query(max_length=MOST_CURSOR, description="From a previous page's `next`; opaque.")]
 
 
 class Page(BaseModel, Generic[Item]):
-    """One page. `next` is the path of the following one, null on the last."""
+    """One page. `next` is the path of the following one, null on the last; with a filter a page may be a short one."""
 
     items: list[Item]
     next: str | None
+    filter: str | None = Field(
+        default=None, description="The filter that was in force, with what it had left open; null: none."
+    )
+
+
+def filter_query(vocabulary: Vocabulary) -> Any:
+    """Return the declaration of a list's filter: the query's parameter, and which terms there are."""
+    return Query(alias="filter", max_length=MOST_TEXT, description=describe(vocabulary))
+
+
+def page_of(request: Request, listed: Listed[Row], *, of: str, out: Callable[[Row], Item]) -> Page[Item]:
+    """Return a page as the wire has it; the one that follows means the same, whenever it is asked for."""
+    meant = listed.asked.canonical or None
+    following = None
+    if listed.following is not None:
+        following = _path_after(request, listed.following, of=of, filter=meant)
+    return Page(items=[out(row) for row in listed.rows], next=following, filter=meant)
 
 
 def read_cursor(cursor: str | None, *, of: str) -> str | None:
@@ -118,12 +132,14 @@ def next_page(  # what a page is made of
 
     `meant` are parameters as they were understood: the next page must mean the same, whenever it is asked for.
     """
-    if len(found) <= limit:
-        return None
+    return None if len(found) <= limit else _path_after(request, key(found[limit - 1]), of=of, **meant)
+
+
+def _path_after(request: Request, key: str, *, of: str, **meant: str | None) -> str:
     told = {name: value for name, value in meant.items() if value is not None}
     parameters = dict(request.query_params) | told
     parameters.pop(CURSOR, None)
-    inner, path = make_cursor(key(found[limit - 1]), of=of), request.url.path
+    inner, path = make_cursor(key, of=of), request.url.path
     cursor = seal(inner, path, parameters.items(), key=plane_of(request).cursor_key)
     return f"{path}?{urlencode(parameters | {CURSOR: cursor})}"
 

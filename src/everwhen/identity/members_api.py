@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 from everwhen.http.access import Admin, Anybody
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.fields import Utc, Wire
-from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_cursor
+from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, filter_query, page_of, read_cursor
 from everwhen.http.plane import plane_of
 from everwhen.http.preconditions import Change, Put, tag
 from everwhen.http.principal import Principal
@@ -31,6 +31,7 @@ _LIST: Final = "members"
 _TOO_MANY: Final[dict[int | str, dict[str, Any]]] = {409: {"description": "The tenant has too many members"}}
 
 MemberRole = Literal["viewer", "operator", "editor", "admin", "payloads"]
+Where = Annotated[str, filter_query(service.MEMBERS)]
 Subject = Annotated[str, Path(pattern=SUBJECT_PATTERN, description="The issuer's name, `:`, and its subject.")]
 
 
@@ -100,13 +101,14 @@ async def get_me(*, request: Request, principal: Anybody) -> MeOut:
 
 @router.get("/v1/tenants/{tenant}/members")
 async def list_members(
-    *, request: Request, access: Admin, limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
+    *, request: Request, access: Admin, where: Where = "", limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
 ) -> Page[MemberOut]:
     """List a tenant's members by their subjects."""
     after = read_cursor(cursor, of=_LIST) or ""
-    found = await service.list_members(access.database, tenant_id=access.tenant_id, after=after, limit=limit + 1)
-    following = next_page(request, found, limit=limit, of=_LIST, key=lambda member: member.subject)
-    return Page(items=[_out(member) for member in found[:limit]], next=following)
+    found = await service.list_members(
+        access.database, tenant_id=access.tenant_id, after=after, limit=limit, where=where
+    )
+    return page_of(request, found, of=_LIST, out=_out)
 
 
 @router.get("/v1/tenants/{tenant}/members/{subject}")

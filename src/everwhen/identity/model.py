@@ -2,7 +2,16 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from uuid import UUID
+
+
+class TokenState(StrEnum):
+    """Whether a service token holds."""
+
+    LIVE = "live"
+    EXPIRED = "expired"
+    REVOKED = "revoked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +30,12 @@ class ServiceToken:
     revoked_at: datetime | None
     revoked_by: str | None
     last_used_at: datetime | None
+
+    def state(self, now: datetime) -> TokenState:
+        """Say whether it holds."""
+        if self.revoked_at is not None:
+            return TokenState.REVOKED
+        return TokenState.LIVE if self.expires_at > now else TokenState.EXPIRED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -134,8 +134,8 @@ where (tenant_id, kind, value) in (
 -- name: list_revocations
 select kind, value, issued_until, reason, revoked_by, revoked_at, expires_at
 from everwhen.revocations
-where tenant_id = %(tenant_id)s and kind || ':' || value > %(after)s and expires_at > %(now)s
-order by kind || ':' || value
+where tenant_id = %(tenant_id)s and (kind, value) > (%(after_kind)s, %(after_value)s) and expires_at > %(now)s
+order by kind, value
 limit %(limit)s;
 
 -- name: read_revocations

@@ -3,7 +3,6 @@
 # ruff: noqa: FAST003  # the tenant in the path is read by the dependency that grants access
 
 from typing import Annotated, Any, Final, Self
-from uuid import UUID
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field, model_validator
@@ -12,16 +11,16 @@ from everwhen.http.access import Admin, Platform
 from everwhen.http.auditing import audited
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.fields import Instant, Sentence, Utc, Wire
-from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_cursor
+from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, filter_query, page_of, read_cursor
 from everwhen.identity import service
 from everwhen.identity.model import Revocation, RevocationWish
-from everwhen.postgres.pool import Database
 
 router = APIRouter(route_class=ControlRoute, tags=["revocations"])
 
 _LIST: Final = "revocations"
 _TOO_MANY: Final[dict[int | str, dict[str, Any]]] = {409: {"description": "There are too many in force"}}
 
+Where = Annotated[str, filter_query(service.REVOCATIONS)]
 Visible = Annotated[str, Field(pattern=r"^[\x21-\x7e]{1,250}$")]
 
 
@@ -79,10 +78,14 @@ async def create_revocation(*, body: RevocationIn, access: Admin) -> RevocationO
 
 @router.get("/v1/tenants/{tenant}/revocations")
 async def list_revocations(
-    *, request: Request, access: Admin, limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
+    *, request: Request, access: Admin, where: Where = "", limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
 ) -> Page[RevocationOut]:
     """List what is revoked in the tenant."""
-    return await _page(request, access.database, access.tenant_id, limit=limit, cursor=cursor)
+    after = read_cursor(cursor, of=_LIST) or ""
+    found = await service.list_revocations(
+        access.database, tenant_id=access.tenant_id, after=after, limit=limit, where=where
+    )
+    return page_of(request, found, of=_LIST, out=_out)
 
 
 @router.post("/v1/revocations", status_code=201, responses=_TOO_MANY)
@@ -99,19 +102,12 @@ async def create_platform_revocation(*, body: RevocationIn, access: Platform) ->
 
 @router.get("/v1/revocations")
 async def list_platform_revocations(
-    *, request: Request, access: Platform, limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
+    *, request: Request, access: Platform, where: Where = "", limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
 ) -> Page[RevocationOut]:
     """List what is revoked everywhere. Needs the role platform."""
-    return await _page(request, access.plane.database, None, limit=limit, cursor=cursor)
-
-
-async def _page(
-    request: Request, db: Database, tenant_id: UUID | None, *, limit: int, cursor: str | None
-) -> Page[RevocationOut]:
     after = read_cursor(cursor, of=_LIST) or ""
-    found = await service.list_revocations(db, tenant_id=tenant_id, after=after, limit=limit + 1)
-    following = next_page(request, found, limit=limit, of=_LIST, key=lambda each: f"{each.kind}:{each.value}")
-    return Page(items=[_out(each) for each in found[:limit]], next=following)
+    found = await service.list_revocations(access.plane.database, tenant_id=None, after=after, limit=limit, where=where)
+    return page_of(request, found, of=_LIST, out=_out)
 
 
 def _out(found: Revocation) -> RevocationOut:

@@ -6,18 +6,21 @@ remembers the token lets it in no longer. Whoever makes something also forgets a
 needs a role that cleans up.
 """
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
 from everwhen import clock
+from everwhen.core.filters import Moment, Vocabulary, Word, within
 from everwhen.core.quotas import Limit
 from everwhen.errors import Conflict, InvalidInput, NotFound
 from everwhen.http.revocations import EVERYWHERE
 from everwhen.http.secrets import hash_of, new_service_secret
 from everwhen.identity import store
-from everwhen.identity.model import Member, Revocation, RevocationWish, ServiceToken, TokenWish
+from everwhen.identity.model import Member, Revocation, RevocationWish, ServiceToken, TokenState, TokenWish
 from everwhen.limits import quotas
+from everwhen.lists import Listed, read_filter, walk
 from everwhen.postgres.pool import Connection, Database
 from everwhen.postgres.wakeups import notify, queue_topic
 from everwhen.revisions import ANY, Expected, refuse_stale, stale
@@ -27,7 +30,23 @@ KEPT: Final = timedelta(days=90)
 """How long a token that holds no longer stays in the list."""
 
 TOPIC: Final = queue_topic(None, "revocations")
-LAST_ID: Final = UUID(int=(1 << 128) - 1)
+
+TOKENS: Final = Vocabulary(
+    fields={
+        "name": Word(),
+        "role": Word(),
+        "state": Word(choices=frozenset(TokenState)),
+        "by": Word(),
+        "created": Moment(),
+    },
+    short=within("created"),
+)
+MEMBERS: Final = Vocabulary(fields={"role": Word(), "by": Word(), "changed": Moment()}, short=within("changed"))
+REVOCATIONS: Final = Vocabulary(
+    fields={"kind": Word(choices=frozenset({"token", "subject"})), "by": Word(), "revoked": Moment()},
+    short=within("revoked"),
+)
+"""What a filter of each list says."""
 
 
 async def create_token(
@@ -67,11 +86,26 @@ async def count_members(conn: Connection, *, tenant_id: UUID) -> int:
 
 
 async def list_tokens(
-    db: Database, *, tenant_id: UUID, before: UUID, limit: int
-) -> tuple[list[ServiceToken], datetime]:
-    """Return up to `limit` tokens, the newest first, and the present instant."""
+    db: Database, *, tenant_id: UUID, before: UUID, limit: int, where: str = ""
+) -> tuple[Listed[ServiceToken], datetime]:
+    """Return up to `limit` tokens that the filter `where` finds, the newest first, and the present instant."""
     async with db.tenant(tenant_id) as conn:
-        return await store.list_service_tokens(conn, tenant_id=tenant_id, before=before, limit=limit), conn.now
+        now = conn.now
+        found = await walk(
+            lambda before, limit: store.list_service_tokens(conn, tenant_id=tenant_id, before=before, limit=limit),
+            start=before,
+            key=lambda row: row.token_id,
+            limit=limit,
+            asked=read_filter(where, TOKENS, now=now),
+            values=lambda row: {
+                "name": row.name,
+                "role": row.roles,
+                "state": row.state(now),
+                "by": row.created_by,
+                "created": row.created_at,
+            },
+        )
+    return found, now
 
 
 async def get_token(db: Database, *, tenant_id: UUID, token_id: UUID) -> tuple[ServiceToken, datetime]:
@@ -136,10 +170,17 @@ async def put_member(
         return written
 
 
-async def list_members(db: Database, *, tenant_id: UUID, after: str, limit: int) -> list[Member]:
-    """Return up to `limit` members whose subjects come after `after`."""
+async def list_members(db: Database, *, tenant_id: UUID, after: str, limit: int, where: str = "") -> Listed[Member]:
+    """Return up to `limit` members that the filter `where` finds, by their subjects, those after `after`."""
     async with db.tenant(tenant_id) as conn:
-        return await store.list_members(conn, tenant_id=tenant_id, after=after, limit=limit)
+        return await walk(
+            lambda after, limit: store.list_members(conn, tenant_id=tenant_id, after=after, limit=limit),
+            start=after,
+            key=lambda row: row.subject,
+            limit=limit,
+            asked=read_filter(where, MEMBERS, now=conn.now),
+            values=lambda row: {"role": row.roles, "by": row.added_by, "changed": row.changed_at},
+        )
 
 
 async def get_member(db: Database, *, tenant_id: UUID, subject: str) -> Member:
@@ -165,11 +206,27 @@ async def revoke(db: Database, *, tenant_id: UUID | None, wish: RevocationWish, 
         return await _write_revocation(conn, tenant_id=tenant_id or EVERYWHERE, wish=wish, keep=keep)
 
 
-async def list_revocations(db: Database, *, tenant_id: UUID | None, after: str, limit: int) -> list[Revocation]:
-    """Return up to `limit` that are in force."""
+async def list_revocations(
+    db: Database, *, tenant_id: UUID | None, after: str, limit: int, where: str = ""
+) -> Listed[Revocation]:
+    """Return up to `limit` that are in force and that the filter `where` finds, by kind and value."""
     async with db.system() if tenant_id is None else db.tenant(tenant_id) as conn:
-        scope = tenant_id or EVERYWHERE
-        return await store.list_revocations(conn, tenant_id=scope, after=after, now=conn.now, limit=limit)
+        scope, now = tenant_id or EVERYWHERE, conn.now
+
+        async def read(after: str, limit: int) -> Sequence[Revocation]:
+            kind, _, value = after.partition(":")
+            return await store.list_revocations(
+                conn, tenant_id=scope, after_kind=kind, after_value=value, now=now, limit=limit
+            )
+
+        return await walk(
+            read,
+            start=after,
+            key=lambda row: f"{row.kind}:{row.value}",
+            limit=limit,
+            asked=read_filter(where, REVOCATIONS, now=now),
+            values=lambda row: {"kind": row.kind, "by": row.revoked_by, "revoked": row.revoked_at},
+        )
 
 
 async def _write_revocation(conn: Connection, *, tenant_id: UUID, wish: RevocationWish, keep: timedelta) -> Revocation:

@@ -162,9 +162,12 @@ async def sweep_revocations(conn: Conn, *, tenant_id: UUID, now: datetime) -> in
     return await execute_count(conn, _SQL["sweep_revocations"], {"tenant_id": tenant_id, "now": now})
 
 
-async def list_revocations(conn: Conn, *, tenant_id: UUID, after: str, now: datetime, limit: int) -> list[Revocation]:
-    """Up to `limit` that come after `after`, by kind and value."""
-    given = {"tenant_id": tenant_id, "after": after, "now": now, "limit": limit}
+async def list_revocations(
+    conn: Conn, *, tenant_id: UUID, after_kind: str, after_value: str, now: datetime, limit: int
+) -> list[Revocation]:
+    """Up to `limit` that come after one, by kind and value."""
+    given: dict[str, Any] = {"tenant_id": tenant_id, "now": now, "limit": limit}
+    given |= {"after_kind": after_kind, "after_value": after_value}
     return await fetch_all(conn, _SQL["list_revocations"], given, Revocation)
 
 

@@ -14,11 +14,12 @@ from everwhen.http.access import Access, Admin
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.fields import Name, Utc, Wire
 from everwhen.http.manners import tells_secret
-from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_id
+from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, filter_query, page_of, read_id
 from everwhen.http.roles import Role
 from everwhen.http.secrets import PATTERN
 from everwhen.identity import service
 from everwhen.identity.model import ServiceToken, TokenWish
+from everwhen.lists import LAST_ID
 
 router = APIRouter(route_class=ControlRoute, tags=["tokens"])
 
@@ -29,6 +30,7 @@ MOST_GRACE_SECONDS: Final = 86_400
 _LIST: Final = "tokens"
 
 GivenRole = Literal["viewer", "operator", "editor", "admin", "payloads", "auditor", "worker"]
+Where = Annotated[str, filter_query(service.TOKENS)]
 TokenId = Annotated[UUID, Path(description="The token's id.")]
 Lifetime = Annotated[float, Strict(), Field(ge=LEAST_SECONDS, le=31_536_000, allow_inf_nan=False)]
 
@@ -107,13 +109,14 @@ async def create_token(*, tenant: str, body: TokenIn, access: Admin, response: R
 
 @router.get("/v1/tenants/{tenant}/tokens")
 async def list_tokens(
-    *, request: Request, access: Admin, limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
+    *, request: Request, access: Admin, where: Where = "", limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
 ) -> Page[TokenOut]:
     """List service tokens, the newest first; those that ended stay for 90 days."""
-    before = read_id(cursor, of=_LIST, default=service.LAST_ID)
-    found, now = await service.list_tokens(access.database, tenant_id=access.tenant_id, before=before, limit=limit + 1)
-    following = next_page(request, found, limit=limit, of=_LIST, key=lambda each: str(each.token_id))
-    return Page(items=[_out(each, now=now) for each in found[:limit]], next=following)
+    before = read_id(cursor, of=_LIST, default=LAST_ID)
+    found, now = await service.list_tokens(
+        access.database, tenant_id=access.tenant_id, before=before, limit=limit, where=where
+    )
+    return page_of(request, found, of=_LIST, out=lambda each: _out(each, now=now))
 
 
 @router.get("/v1/tenants/{tenant}/tokens/{token}")
@@ -160,14 +163,13 @@ def _lifetime(seconds: float | None, access: Access) -> timedelta:
 
 
 def _out(token: ServiceToken, *, now: datetime) -> TokenOut:
-    state: Literal["live", "expired", "revoked"] = "live" if token.expires_at > now else "expired"
     return TokenOut(
         id=token.token_id,
         name=token.name,
         roles=[*token.roles],
         queues=token.queues,
         tasks=token.tasks,
-        state="revoked" if token.revoked_at is not None else state,
+        state=token.state(now).value,
         created_by=token.created_by,
         created_at=token.created_at,
         issued_at=token.issued_at,

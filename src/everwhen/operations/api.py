@@ -10,7 +10,8 @@ from fastapi import APIRouter, Path, Request, Response
 from everwhen.http.access import Access, Operator, Reader
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.manners import REPLAYED, reads
-from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_id
+from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, filter_query, page_of, read_id
+from everwhen.lists import LAST_ID
 from everwhen.operations import service
 from everwhen.operations.model import OperationRow
 from everwhen.operations.service import Asked, PersonsOrder
@@ -24,7 +25,6 @@ from everwhen.operations.wire import (
     operation_out,
     plan_out,
 )
-from everwhen.runs.listing.service import LAST_ID
 
 router = APIRouter(route_class=ControlRoute, tags=["operations"])
 
@@ -32,6 +32,7 @@ _LIST: Final = "operations"
 _CHANGED: Final[dict[int | str, dict[str, Any]]] = {409: {"description": "The plan is too old, or has changed"}}
 _STATE: Final[dict[int | str, dict[str, Any]]] = {409: {"description": "The operation's state does not allow it"}}
 
+Where = Annotated[str, filter_query(service.OPERATIONS)]
 OperationId = Annotated[UUID, Path(description="An operation's id.")]
 
 
@@ -63,13 +64,14 @@ async def create_operation(*, tenant: str, access: Operator, body: OperationIn, 
 
 @router.get("/v1/tenants/{tenant}/operations")
 async def list_operations(
-    *, request: Request, access: Reader, limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
+    *, request: Request, access: Reader, where: Where = "", limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
 ) -> Page[OperationOut]:
     """List operations, the newest first."""
     before = read_id(cursor, of=_LIST, default=LAST_ID)
-    found = await service.list_operations(access.database, tenant_id=access.tenant_id, before=before, limit=limit + 1)
-    following = next_page(request, found, limit=limit, of=_LIST, key=lambda row: str(row.id))
-    return Page(items=[_out(row) for row in found[:limit]], next=following)
+    found = await service.list_operations(
+        access.database, tenant_id=access.tenant_id, before=before, limit=limit, where=where
+    )
+    return page_of(request, found, of=_LIST, out=_out)
 
 
 @router.get("/v1/tenants/{tenant}/operations/{operation}")

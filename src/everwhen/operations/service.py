@@ -17,18 +17,29 @@ from uuid import UUID
 from everwhen.core import ids
 from everwhen.core.backfill import Include, Instant, backfill_id_of
 from everwhen.core.bulk import Limits, OperationKind, OperationState
-from everwhen.core.filters import Filter, moment
+from everwhen.core.filters import Filter, Moment, Vocabulary, Word, moment, within
 from everwhen.core.overlap import OverlapWish
 from everwhen.core.reasons import Reason
 from everwhen.errors import Conflict, InvalidInput, NotFound
+from everwhen.lists import LAST_ID, Listed, read_filter, walk
 from everwhen.operations import plans, selecting, store
 from everwhen.operations.model import FIRST_SEQ, Backfill, OperationRow, Order, Request, request_to_json
 from everwhen.operations.plans import Token
 from everwhen.postgres.pool import Connection, Database
 from everwhen.runs import service as runs
-from everwhen.runs.listing.service import LAST_ID
 from everwhen.runs.service import RunView
 from everwhen.schedules import service as schedules
+
+OPERATIONS: Final = Vocabulary(
+    fields={
+        "kind": Word(choices=frozenset(OperationKind)),
+        "state": Word(choices=frozenset(OperationState)),
+        "by": Word(),
+        "created": Moment(),
+    },
+    short=within("created"),
+)
+"""What a filter of operations says."""
 
 SAMPLE: Final = 5
 ITEMS_AT_ONCE: Final = 10_000
@@ -163,10 +174,24 @@ async def get_operation(db: Database, *, tenant_id: UUID, operation_id: UUID) ->
         return await _read(conn, tenant_id, operation_id)
 
 
-async def list_operations(db: Database, *, tenant_id: UUID, before: UUID = LAST_ID, limit: int) -> list[OperationRow]:
-    """Return up to `limit` operations with ids below `before`, the newest first."""
+async def list_operations(
+    db: Database, *, tenant_id: UUID, before: UUID = LAST_ID, limit: int, where: str = ""
+) -> Listed[OperationRow]:
+    """Return up to `limit` operations with ids below `before` that the filter `where` finds, the newest first."""
     async with db.tenant(tenant_id) as conn:
-        return await store.list_operations(conn, tenant_id=tenant_id, before=before, limit=limit)
+        return await walk(
+            lambda before, limit: store.list_operations(conn, tenant_id=tenant_id, before=before, limit=limit),
+            start=before,
+            key=lambda row: row.id,
+            limit=limit,
+            asked=read_filter(where, OPERATIONS, now=conn.now),
+            values=lambda row: {
+                "kind": row.kind,
+                "state": row.state,
+                "by": row.requested_by,
+                "created": row.created_at,
+            },
+        )
 
 
 async def abort(

@@ -11,13 +11,15 @@ from everwhen.http.access import NAME_PATTERN, Access, Operator, Reader
 from everwhen.http.auditing import audited
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.fields import Instant, Sentence, Utc, Wire
-from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_cursor, read_number
+from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, filter_query, page_of, read_cursor, read_number
 from everwhen.pauses import service
 from everwhen.pauses.model import WHOLE_TENANT, Pause, PauseChange
 
 router = APIRouter(route_class=ControlRoute, tags=["pauses"])
 
 QueueName = Annotated[str, Path(pattern=NAME_PATTERN, description="The queue's name.")]
+Where = Annotated[str, filter_query(service.PAUSES)]
+ChangedWhere = Annotated[str, filter_query(service.CHANGES)]
 
 _LIST: Final = "pauses"
 _CHANGES: Final = "pause-changes"
@@ -90,24 +92,26 @@ async def resume_tenant(*, access: Operator, body: QueueResumeIn | None = None) 
 
 @router.get("/v1/tenants/{tenant}/pauses")
 async def list_pauses(
-    *, request: Request, access: Reader, limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
+    *, request: Request, access: Reader, where: Where = "", limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
 ) -> Page[PauseOut]:
     """List the pauses in force: the whole tenant's, then by queue."""
     after = read_cursor(cursor, of=_LIST)
-    found = await service.list_pauses(access.database, tenant_id=access.tenant_id, after=after, limit=limit + 1)
-    following = next_page(request, found, limit=limit, of=_LIST, key=lambda pause: pause.queue)
-    return Page(items=[_out(pause) for pause in found[:limit]], next=following)
+    found = await service.list_pauses(
+        access.database, tenant_id=access.tenant_id, after=after, limit=limit, where=where
+    )
+    return page_of(request, found, of=_LIST, out=_out)
 
 
 @router.get("/v1/tenants/{tenant}/pauses/changes")
 async def list_pause_changes(
-    *, request: Request, access: Reader, limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
+    *, request: Request, access: Reader, where: ChangedWhere = "", limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
 ) -> Page[PauseChangeOut]:
     """List who paused and resumed queues and the tenant, and why, oldest first."""
     after = read_number(cursor, of=_CHANGES)
-    found = await service.list_changes(access.database, tenant_id=access.tenant_id, after=after, limit=limit + 1)
-    following = next_page(request, found, limit=limit, of=_CHANGES, key=lambda change: str(change.change_id))
-    return Page(items=[_change_out(change) for change in found[:limit]], next=following)
+    found = await service.list_changes(
+        access.database, tenant_id=access.tenant_id, after=after, limit=limit, where=where
+    )
+    return page_of(request, found, of=_CHANGES, out=_change_out)
 
 
 async def _pause(access: Access, queue: str, body: QueuePauseIn) -> PauseOut:

@@ -8,18 +8,33 @@ A pause with an end stops counting at that instant by the passing of time alone.
 wakes the workers, is the attendant's work.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
+from everwhen.core.filters import Moment, Vocabulary, Word, within
 from everwhen.errors import Conflict, InvalidInput, NotFound
+from everwhen.lists import Listed, read_filter, walk
 from everwhen.pauses import store
 from everwhen.pauses.model import WHOLE_TENANT, Pause, PauseChange
 from everwhen.postgres.pool import Connection, Database
 from everwhen.postgres.wakeups import line_topic, notify, role_topic
 
 ATTENDANT_TOPIC: Final = role_topic("attendant")
+
+PAUSES: Final = Vocabulary(fields={"queue": Word(), "by": Word(), "paused": Moment()}, short=within("paused"))
+CHANGES: Final = Vocabulary(
+    fields={
+        "queue": Word(),
+        "action": Word(choices=frozenset({"paused", "resumed"})),
+        "by": Word(),
+        "changed": Moment(),
+    },
+    short=within("changed"),
+)
+"""What a filter of each list says."""
 
 MOST_PAUSE: Final = timedelta(days=3_653)
 
@@ -71,19 +86,49 @@ async def resume(db: Database, *, tenant_id: UUID, queue: str, wish: Wish) -> No
         await wake(conn, tenant_id, queue)
 
 
-async def list_pauses(db: Database, *, tenant_id: UUID, after: str | None, limit: int) -> list[Pause]:
-    """Return up to `limit` pauses in force, the whole tenant's first, then by queue after `after`."""
+async def list_pauses(
+    db: Database, *, tenant_id: UUID, after: str | None, limit: int, where: str = ""
+) -> Listed[Pause]:
+    """Return up to `limit` pauses in force that the filter `where` finds: the whole tenant's, then those of queues.
+
+    Those of queues are by name, after `after`.
+    """
     async with db.tenant(tenant_id) as conn:
         # Nothing sorts before the empty name, so the tenant's own pause needs a name to come after.
-        found = [] if after is not None else await _whole(conn, tenant_id)
-        rest = await store.list_pauses(conn, tenant_id=tenant_id, after=after or "", now=conn.now, limit=limit)
-        return [*found, *rest][:limit]
+        first = [] if after is not None else await _whole(conn, tenant_id)
+
+        async def read(after: str, limit: int) -> Sequence[Pause]:
+            found, first[:] = [*first], []
+            return [*found, *await store.list_pauses(conn, tenant_id=tenant_id, after=after, now=conn.now, limit=limit)]
+
+        return await walk(
+            read,
+            start=after or "",
+            key=lambda row: row.queue,
+            limit=limit,
+            asked=read_filter(where, PAUSES, now=conn.now),
+            values=lambda row: {"queue": row.queue or None, "by": row.paused_by, "paused": row.paused_at},
+        )
 
 
-async def list_changes(db: Database, *, tenant_id: UUID, after: int = 0, limit: int) -> list[PauseChange]:
-    """Return up to `limit` changes numbered above `after`, the oldest first."""
+async def list_changes(
+    db: Database, *, tenant_id: UUID, after: int = 0, limit: int, where: str = ""
+) -> Listed[PauseChange]:
+    """Return up to `limit` changes numbered above `after` that the filter `where` finds, the oldest first."""
     async with db.tenant(tenant_id) as conn:
-        return await store.list_changes(conn, tenant_id=tenant_id, after=after, limit=limit)
+        return await walk(
+            lambda after, limit: store.list_changes(conn, tenant_id=tenant_id, after=after, limit=limit),
+            start=after,
+            key=lambda row: row.change_id,
+            limit=limit,
+            asked=read_filter(where, CHANGES, now=conn.now),
+            values=lambda row: {
+                "queue": row.queue or None,
+                "action": row.action,
+                "by": row.changed_by,
+                "changed": row.changed_at,
+            },
+        )
 
 
 async def wake(conn: Connection, tenant_id: UUID, queue: str) -> None:

@@ -3,32 +3,33 @@
 # ruff: noqa: FAST003  # the tenant in the path is read by the dependency that grants access
 
 from dataclasses import replace
-from typing import Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 
 from everwhen.http.access import Access, Editor, PayloadReader, Reader
 from everwhen.http.bodies import ControlRoute
-from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_cursor
-from everwhen.payloads.service import Payloads
+from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, filter_query, page_of, read_cursor
+from everwhen.payloads.service import PAYLOADS, Payloads
 from everwhen.payloads.wire import BINARY, Digest, PayloadOut, download_headers, payload_out
 
 router = APIRouter(route_class=ControlRoute, tags=["payloads"])
 
 OCTETS: Final = "application/octet-stream"
+Where = Annotated[str, filter_query(PAYLOADS)]
+
 _LIST: Final = "payloads"
 
 
 @router.get("/v1/tenants/{tenant}/payloads")
 async def list_payloads(
-    *, request: Request, access: Reader, limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
+    *, request: Request, access: Reader, where: Where = "", limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
 ) -> Page[PayloadOut]:
     """List payloads by digest."""
     after = read_cursor(cursor, of=_LIST) or ""
-    found = await payloads_of(access).list(access.tenant_id, after=after, limit=limit + 1)
-    following = next_page(request, found, limit=limit, of=_LIST, key=lambda payload: payload.digest)
-    return Page(items=[payload_out(payload) for payload in found[:limit]], next=following)
+    found = await payloads_of(access).list(access.tenant_id, after=after, limit=limit, where=where)
+    return page_of(request, found, of=_LIST, out=payload_out)
 
 
 @router.get("/v1/tenants/{tenant}/payloads/{digest}")

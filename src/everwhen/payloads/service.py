@@ -11,7 +11,9 @@ from typing import Final
 from uuid import UUID
 
 from everwhen import failpoints
+from everwhen.core.filters import Moment, Vocabulary, Word, within
 from everwhen.errors import Conflict, NotFound, Unavailable
+from everwhen.lists import Listed, read_filter, walk
 from everwhen.payloads import store
 from everwhen.payloads.depot import Depot
 from everwhen.payloads.model import Described, Payload, Staged, Usage
@@ -21,6 +23,9 @@ from everwhen.runs import service as runs
 
 UNUSED: Final = timedelta(hours=1)
 """How long a payload that does not last may be there before something refers to it."""
+
+PAYLOADS: Final = Vocabulary(fields={"name": Word(), "by": Word(), "created": Moment()}, short=within("created"))
+"""What a filter of payloads says."""
 
 MOST_NAMED: Final = 5
 _ROUNDS: Final = 5
@@ -129,10 +134,17 @@ class Payloads:
             raise unknown()
         return found
 
-    async def list(self, tenant_id: UUID, *, after: str = "", limit: int) -> "list[Payload]":
-        """Return up to `limit` payloads whose digests come after `after`."""
+    async def list(self, tenant_id: UUID, *, after: str = "", limit: int, where: str = "") -> Listed[Payload]:
+        """Return up to `limit` payloads after `after` that the filter `where` finds, by digest."""
         async with self.database.tenant(tenant_id) as conn:
-            return await store.list_payloads(conn, tenant_id=tenant_id, after=after, limit=limit)
+            return await walk(
+                lambda after, limit: store.list_payloads(conn, tenant_id=tenant_id, after=after, limit=limit),
+                start=after,
+                key=lambda row: row.digest,
+                limit=limit,
+                asked=read_filter(where, PAYLOADS, now=conn.now),
+                values=lambda row: {"name": row.name, "by": row.created_by, "created": row.created_at},
+            )
 
     async def usage(self, tenant_id: UUID) -> Usage:
         """Return what the tenant's payloads take."""

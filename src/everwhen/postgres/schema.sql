@@ -1764,9 +1764,17 @@ CREATE INDEX calendar_users_schedule ON everwhen.calendar_users USING btree (sch
 
 CREATE INDEX calendars_by_owner ON everwhen.calendars USING btree (tenant_id, owner, name) WHERE (deleted_at IS NULL);
 
+CREATE INDEX calendars_listed ON everwhen.calendars USING btree (tenant_id, name) WHERE (deleted_at IS NULL);
+
+CREATE INDEX findings_newest ON everwhen.findings USING btree (finding_id);
+
 CREATE UNIQUE INDEX findings_open ON everwhen.findings USING btree (tenant_id, kind, subject) WHERE (closed_at IS NULL);
 
+CREATE INDEX findings_open_everywhere ON everwhen.findings USING btree (finding_id) WHERE (closed_at IS NULL);
+
 CREATE INDEX findings_open_kind ON everwhen.findings USING btree (kind, tenant_id, finding_id) WHERE (closed_at IS NULL);
+
+CREATE INDEX findings_open_newest ON everwhen.findings USING btree (tenant_id, finding_id) WHERE (closed_at IS NULL);
 
 CREATE INDEX held_look ON everwhen.held USING btree (look_at) WHERE (look_at IS NOT NULL);
 
@@ -1810,7 +1818,7 @@ CREATE INDEX revocations_expiry ON everwhen.revocations USING btree (expires_at)
 
 CREATE INDEX run_counts_shards ON everwhen.run_counts USING btree (day) WHERE (shard <> 0);
 
-CREATE INDEX run_ends_dead ON ONLY everwhen.run_ends USING btree (tenant_id, COALESCE(fingerprint, ''::text), run_id) WHERE (state = 'dead'::text);
+CREATE INDEX run_ends_fingerprint ON ONLY everwhen.run_ends USING btree (tenant_id, fingerprint, run_id) WHERE (state = 'dead'::text);
 
 CREATE INDEX run_ends_unwell ON ONLY everwhen.run_ends USING btree (tenant_id, state, run_id) WHERE (state <> 'succeeded'::text);
 
@@ -1830,6 +1838,8 @@ CREATE UNIQUE INDEX service_tasks_dedup ON everwhen.service_tasks USING btree (t
 
 CREATE INDEX service_tasks_live ON everwhen.service_tasks USING btree (tenant_id, id) WHERE (deleted_at IS NULL);
 
+CREATE INDEX service_tasks_owner ON everwhen.service_tasks USING btree (tenant_id, owner, id) WHERE (deleted_at IS NULL);
+
 CREATE UNIQUE INDEX service_tokens_name ON everwhen.service_tokens USING btree (tenant_id, name) WHERE (revoked_at IS NULL);
 
 CREATE INDEX service_tokens_previous ON everwhen.service_tokens USING btree (previous_hash) WHERE (previous_hash IS NOT NULL);
@@ -1845,6 +1855,8 @@ CREATE INDEX streaks_pause ON everwhen.streaks USING btree (pause_at) WHERE (pau
 CREATE INDEX subscription_kinds_word ON everwhen.subscription_kinds USING btree (kind, tenant_id);
 
 CREATE INDEX tasks_by_owner ON everwhen.tasks USING btree (tenant_id, owner, name);
+
+CREATE INDEX tasks_listed ON everwhen.tasks USING btree (tenant_id, name) WHERE (queue <> 'everwhen:workflows'::text);
 
 CREATE INDEX waiting_expiry ON everwhen.waiting USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 

@@ -7,14 +7,25 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel
 
-from everwhen.core.filters import MOST_TEXT
 from everwhen.core.lifecycle import RunState
 from everwhen.errors import InvalidInput
 from everwhen.http.access import NAME_PATTERN, Operator, Reader
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.manners import needs_key
-from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_id, read_number
+from everwhen.http.pages import (
+    DEFAULT_ITEMS,
+    Cursor,
+    Limit,
+    Page,
+    filter_query,
+    next_page,
+    page_of,
+    read_id,
+    read_number,
+)
+from everwhen.lists import LAST_ID
 from everwhen.runs import service
+from everwhen.runs.listing.service import RUNS
 from everwhen.runs.model import RunFilter
 from everwhen.runs.wire import (
     AttemptsOut,
@@ -22,7 +33,6 @@ from everwhen.runs.wire import (
     EventOut,
     RunIn,
     RunOut,
-    RunPage,
     attempt_out,
     event_out,
     run_out,
@@ -43,13 +53,7 @@ class RunQuery(BaseModel):
     schedule: Annotated[str | None, Query(pattern=NAME_PATTERN)] = None
     task: Annotated[str | None, Query(pattern=NAME_PATTERN)] = None
     state: RunState | None = None
-    filter: Annotated[
-        str | None,
-        Query(
-            max_length=MOST_TEXT,
-            description="Such as `state:dead task:billing due>=7d`; instead of the three fields above.",
-        ),
-    ] = None
+    filter: Annotated[str | None, filter_query(RUNS)] = None
     limit: Limit = DEFAULT_ITEMS
     cursor: Cursor = None
 
@@ -70,25 +74,22 @@ async def request_run(*, tenant: str, body: RunIn, access: Operator, response: R
 
 
 @router.get("/v1/tenants/{tenant}/runs")
-async def list_runs(*, request: Request, access: Reader, query: Annotated[RunQuery, Query()]) -> RunPage:
+async def list_runs(*, request: Request, access: Reader, query: Annotated[RunQuery, Query()]) -> Page[RunOut]:
     """List runs, the newest first, by one filter or by three plain fields.
 
     A filter that says neither when nor in which live state looks back a week; the answer's `filter` tells.
     """
     page: dict[str, Any] = {
         "tenant_id": access.tenant_id,
-        "before": read_id(query.cursor, of=_LIST, default=service.LAST_ID),
-        "limit": query.limit + 1,
+        "before": read_id(query.cursor, of=_LIST, default=LAST_ID),
+        "limit": query.limit,
     }
-    where, meant = _where(query), None
+    where = _where(query)
     if query.filter is None:
         found = await service.list_runs(access.database, where=where, **page)
     else:
-        found, meant = await service.find_runs(access.database, text=query.filter, **page)
-    following = next_page(
-        request, found, limit=query.limit, of=_LIST, key=lambda view: str(view.row.run_id), filter=meant
-    )
-    return RunPage(items=[run_out(view) for view in found[: query.limit]], next=following, filter=meant)
+        found = await service.find_runs(access.database, text=query.filter, **page)
+    return page_of(request, found, of=_LIST, out=run_out)
 
 
 @router.get("/v1/tenants/{tenant}/runs/{run}")

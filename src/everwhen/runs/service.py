@@ -12,6 +12,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from everwhen import clock
+from everwhen.core.filters import Filter
 from everwhen.core.flex import MOST_WINDOW
 from everwhen.core.ids import instant_of, scheduled_run_id
 from everwhen.core.lifecycle import TERMINAL, CancelRequested, Refused, Run, RunState, decide
@@ -23,6 +24,7 @@ from everwhen.core.targets import WORKFLOW_QUEUE, workflow_of
 from everwhen.core.zones import add
 from everwhen.errors import Conflict, InvalidInput, NotFound, Unavailable
 from everwhen.limits import quotas
+from everwhen.lists import LAST_ID, Listed
 from everwhen.overlap import service as overlap
 from everwhen.payloads.references import share_payloads
 from everwhen.postgres.pool import Connection, Database
@@ -30,7 +32,7 @@ from everwhen.postgres.wakeups import line_topic, notify
 from everwhen.runs import store
 from everwhen.runs.ends import Ended, OnEnded, nobody_follows
 from everwhen.runs.listing import service as listing
-from everwhen.runs.listing.service import LAST_ID, Asked
+from everwhen.runs.listing.service import Asked
 from everwhen.runs.model import (
     Attempt,
     LastError,
@@ -105,27 +107,27 @@ async def read_run(conn: Connection, *, tenant_id: UUID, ref: str) -> RunView:
 
 async def list_runs(
     db: Database, *, tenant_id: UUID, where: RunFilter, before: UUID = LAST_ID, limit: int
-) -> list[RunView]:
+) -> Listed[RunView]:
     """Return up to `limit` runs with ids below `before`, the newest first.
 
     Raises InvalidInput when the filter names a schedule that does not exist.
     """
     async with db.tenant(tenant_id) as conn:
-        rows = await _rows(conn, await asked_for(conn, tenant_id, where), before=before, limit=limit)
-        return _views(rows, conn.now)
+        asked = await asked_for(conn, tenant_id, where)
+        return await _page(conn, asked, Filter(), before=before, limit=limit)
 
 
 async def find_runs(
-    db: Database, *, tenant_id: UUID, text: str, before: UUID = LAST_ID, limit: int
-) -> tuple[list[RunView], str]:
-    """Return runs as `list_runs` does, by a filter's text, and the filter that was in force.
+    db: Database, *, tenant_id: UUID, text: str, implied: str = "", before: UUID = LAST_ID, limit: int
+) -> Listed[RunView]:
+    """Return runs as `list_runs` does, by a filter's text and by terms that are implied.
 
     Raises InvalidInput when the filter cannot be read, no index serves it, or it names a schedule that does not exist.
     """
     async with db.tenant(tenant_id) as conn:
-        asked = listing.read_filter(text, now=conn.now, pointer="query:filter")
+        asked = listing.read_filter(text, now=conn.now, pointer="query:filter", implied=implied)
         where = await asked_for(conn, tenant_id, listing.run_filter(asked))
-        return _views(await _rows(conn, where, before=before, limit=limit), conn.now), asked.canonical
+        return await _page(conn, where, asked, before=before, limit=limit)
 
 
 async def read_views(conn: Connection, *, tenant_id: UUID, run_ids: Sequence[UUID]) -> list[RunView]:
@@ -162,11 +164,12 @@ async def cancel_pending(
     detail, cancelled = _cancel_detail(by, reason), 0
     for state in (RunState.WAITING, RunState.RETRYING):
         asked = Asked(tenant_id=tenant_id, where=RunFilter(state=state), schedule_uid=schedule_uid)
-        before = LAST_ID
-        while run_ids := await listing.page_ids(conn, asked, before=before, limit=PENDING_PAGE):
-            for run_id in run_ids:
+        before: UUID | None = LAST_ID
+        while before is not None:
+            page = await listing.page_ids(conn, asked, before=before, limit=PENDING_PAGE)
+            for run_id in page.run_ids:
                 cancelled += await _cancel_unless_running(conn, tenant_id, run_id, detail=detail, on_ended=on_ended)
-            before = run_ids[-1]
+            before = page.following
     return cancelled
 
 
@@ -187,7 +190,12 @@ async def list_of_schedule(
 ) -> list[RunView]:
     """Return up to `limit` runs of a schedule, deleted or not, the newest first, in the caller's transaction."""
     asked = Asked(tenant_id=tenant_id, where=RunFilter(), schedule_uid=schedule_uid)
-    return _views(await _rows(conn, asked, before=before, limit=limit), conn.now)
+    for _ in range(LIST_ROUNDS):  # one that is withdrawn between the two looks would make a page look like the last one
+        page = await listing.page_ids(conn, asked, before=before, limit=limit)
+        rows = await store.read_runs(conn, tenant_id=tenant_id, run_ids=page.run_ids)
+        if len(rows) == len(page.run_ids):
+            return _views(rows, conn.now)
+    raise Unavailable("The schedule changes too fast to list its runs; try again.", code="run.busy")
 
 
 async def make_run(
@@ -307,14 +315,12 @@ async def withdraw_planned(
     return await store.withdraw_planned(conn, **mine) + await store.withdraw_held(conn, **mine)
 
 
-async def _rows(conn: Connection, asked: Asked, *, before: UUID, limit: int) -> list[RunRow]:
-    """Read a page. A run that is withdrawn between the two looks would make it look like the last one: look again."""
-    for _ in range(LIST_ROUNDS):
-        run_ids = await listing.page_ids(conn, asked, before=before, limit=limit)
-        rows = await store.read_runs(conn, tenant_id=asked.tenant_id, run_ids=run_ids)
-        if len(rows) == len(run_ids):
-            return rows
-    raise Unavailable("The schedules change too fast to list their runs; try again.", code="run.busy")
+async def _page(conn: Connection, asked: Asked, text: Filter, *, before: UUID, limit: int) -> Listed[RunView]:
+    """Read a page; a run that is withdrawn between the two looks is left out."""
+    page = await listing.page_ids(conn, asked, before=before, limit=limit)
+    rows = await store.read_runs(conn, tenant_id=asked.tenant_id, run_ids=page.run_ids)
+    following = None if page.following is None else str(page.following)
+    return Listed(rows=_views(rows, conn.now), following=following, asked=text)
 
 
 def _cancel_detail(by: str, reason: str | None) -> str:

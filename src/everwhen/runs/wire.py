@@ -12,7 +12,6 @@ from everwhen.core.overlap import OverlapWish
 from everwhen.core.sentences import sentence_of
 from everwhen.core.targets import workflow_of, workflow_task
 from everwhen.http.fields import Instant, Name, Payload, Priority, Sentence, Utc, Wire
-from everwhen.http.pages import Page
 from everwhen.http.payloads import PayloadText, PayloadValue, WithPayloads
 from everwhen.http.reasons import ReasonCode, ReasonSentence
 from everwhen.runs.model import Attempt, LastError, RunEvent, RunRequest, nominal_local, ref_of
@@ -122,12 +121,6 @@ class RunOut(WithPayloads):
     stands_for: StandsFor | None = Field(
         default=None, description="The missed instants that this run stands for, itself among them; null: its own only."
     )
-
-
-class RunPage(Page[RunOut]):
-    """One page of runs. `filter` is the one that was in force, with what it had left open."""
-
-    filter: str | None
 
 
 class AttemptOut(WithPayloads):

@@ -21,13 +21,24 @@ from everwhen.core.zones import tz_version
 from everwhen.http.access import NAME_PATTERN, Access, Editor, Operator, Reader
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.manners import reads
-from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, TagFilter, next_page, read_cursor, read_number
+from everwhen.http.pages import (
+    DEFAULT_ITEMS,
+    Cursor,
+    Limit,
+    Page,
+    filter_query,
+    next_page,
+    page_of,
+    read_cursor,
+    read_number,
+)
 from everwhen.http.payloads import payloads_shown
 from everwhen.http.preconditions import Act, Change, Put, TryOrChange, tag
 from everwhen.revisions import ANY, Expected
 from everwhen.schedules import looking_ahead, replacing, service
 from everwhen.schedules.ahead_api import DEFAULT_DAYS, ChangePlanOut, Days, DryRun, try_change
 from everwhen.schedules.catching_up import preview_creation
+from everwhen.schedules.listing import SCHEDULES
 from everwhen.schedules.model import Revision, RevisionAction, Schedule, Spec
 from everwhen.schedules.revisions import Difference, differences
 from everwhen.schedules.wire import (
@@ -56,6 +67,7 @@ from everwhen.schedules.wire_catchup import CatchUpFields, ResumeIn, catch_up_of
 router = APIRouter(route_class=ControlRoute, tags=["schedules"])
 
 ScheduleName = Annotated[str, Path(pattern=NAME_PATTERN, description="The schedule's name.")]
+Where = Annotated[str, filter_query(SCHEDULES)]
 Count = Annotated[int, Query(ge=1, le=100, description="How many fires to show.")]
 Why = Annotated[str | None, Query(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f\x7f]+$", description="Why.")]
 
@@ -77,15 +89,14 @@ async def create_schedule(*, tenant: str, body: ScheduleIn, access: Editor, resp
 
 @router.get("/v1/tenants/{tenant}/schedules")
 async def list_schedules(
-    *, request: Request, access: Reader, limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None, where: TagFilter = None
+    *, request: Request, access: Reader, where: Where = "", limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
 ) -> Page[ScheduleOut]:
     """List schedules by name."""
     after = read_cursor(cursor, of=_LIST) or ""
     found = await service.list_schedules(
-        access.database, tenant_id=access.tenant_id, after=after, limit=limit + 1, where=where
+        access.database, tenant_id=access.tenant_id, after=after, limit=limit, where=where
     )
-    following = next_page(request, found, limit=limit, of=_LIST, key=lambda schedule: schedule.name)
-    return Page(items=[_out(schedule) for schedule in found[:limit]], next=following)
+    return page_of(request, found, of=_LIST, out=_out)
 
 
 @router.post("/v1/tenants/{tenant}/schedules/preview")

@@ -141,6 +141,17 @@ class ScheduleRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleHead:
+    """As much of a schedule as a filter checks."""
+
+    uid: UUID
+    name: str
+    state: str
+    task: str
+    tags: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CursorRow:
     """A schedule locked for a change, with how far it was decided, and what beyond that is answered all the same."""
 

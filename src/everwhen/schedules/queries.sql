@@ -47,8 +47,29 @@ where s.tenant_id = %(tenant_id)s and s.state <> 'deleted' and s.name > %(after)
 order by s.name
 limit %(limit)s;
 
+-- name: list_heads
+-- As much of schedules as a filter checks, by name.
+select s.uid, s.name, s.state, s.task, s.tags
+from everwhen.schedules s
+where s.tenant_id = %(tenant_id)s and s.state <> 'deleted' and s.name > %(after)s
+order by s.name
+limit %(limit)s;
+
+-- name: list_heads_tagged
+-- The same of those with a tag, along its key.
+select s.uid, s.name, s.state, s.task, s.tags
+from (
+  select t.name from everwhen.tagged t
+  where t.tenant_id = %(tenant_id)s and t.kind = 'schedule' and t.tag = %(tag)s and t.name > %(after)s
+  order by t.name
+  limit %(limit)s) t
+cross join lateral (
+  select s.* from everwhen.schedules s
+  where s.tenant_id = %(tenant_id)s and s.name = t.name and s.state <> 'deleted' offset 0) s
+order by s.name;
+
 -- name: list_schedules_named
--- Those of these names, which the caller found by a tag, or was told.
+-- Those of these names, which the caller found by a filter, or was told.
 select s.uid, s.name, s.state, s.state_reason, s.paused_until, s.revision, s.task, s.spec::text as spec, s.input::text as input,
        s.priority, s.tags, s.owner, s.created_at, s.updated_at, w.decided_until, w.next_at, w.last_error
 from unnest(%(names)s::text[]) n (name)

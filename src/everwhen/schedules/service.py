@@ -44,13 +44,14 @@ from everwhen.core.triggers import (
 from everwhen.core.zones import FIRST_INSTANT, LAST_INSTANT, tz_version
 from everwhen.errors import Conflict, InvalidInput, NotFound
 from everwhen.limits import quotas
+from everwhen.lists import Listed
 from everwhen.pauses.service import refuse_until
 from everwhen.payloads.references import set_payloads
 from everwhen.postgres.pool import Connection, Database
 from everwhen.revisions import ANY, Expected, refuse_stale
 from everwhen.runs import service as runs
 from everwhen.runs.ends import OnEnded, nobody_follows
-from everwhen.schedules import gating, planner, store, tagging
+from everwhen.schedules import gating, listing, planner, store, tagging
 from everwhen.schedules.arrears import changes as arrears
 from everwhen.schedules.arrears.preview import Preview
 from everwhen.schedules.binding import books_of
@@ -192,13 +193,15 @@ async def count_active(conn: Connection, *, tenant_id: UUID) -> int:
 
 
 async def list_schedules(
-    db: Database, *, tenant_id: UUID, after: str = "", limit: int, where: str | None = None
-) -> list[Schedule]:
-    """Return up to `limit` schedules whose names come after `after`, by name; `where` is a filter of tags."""
+    db: Database, *, tenant_id: UUID, after: str = "", limit: int, where: str = ""
+) -> Listed[Schedule]:
+    """Return up to `limit` schedules after `after` that the filter `where` finds, by name; raise InvalidInput."""
     async with db.tenant(tenant_id) as conn:
-        rows = await tagging.list_rows(conn, tenant_id=tenant_id, where=where, after=after, limit=limit)
-        books = await books_of(conn, ((tenant_id, row.spec) for row in rows))
-    return [schedule_from_row(row, now=conn.now, book=books.get(tenant_id, {})) for row in rows]
+        found = await listing.list_rows(conn, tenant_id=tenant_id, text=where, after=after, limit=limit)
+        books = await books_of(conn, ((tenant_id, row.spec) for row in found.rows))
+    book = books.get(tenant_id, {})
+    rows = [schedule_from_row(row, now=conn.now, book=book) for row in found.rows]
+    return Listed(rows=rows, following=found.following, asked=found.asked)
 
 
 async def list_revisions(db: Database, *, tenant_id: UUID, name: str, after: int = 0, limit: int) -> list[Revision]:

@@ -16,6 +16,7 @@ from everwhen.schedules.model import (
     PlannedWith,
     Revision,
     RezonedRow,
+    ScheduleHead,
     ScheduleRow,
     Stamp,
     StoredSpec,
@@ -120,6 +121,18 @@ async def list_schedules(conn: Conn, *, tenant_id: UUID, after: str, limit: int)
     """Up to `limit` schedules that are not deleted and whose names come after `after`, by name."""
     params = {"tenant_id": tenant_id, "after": after, "limit": limit}
     return await fetch_all(conn, _SQL["list_schedules"], params, ScheduleRow)
+
+
+async def list_heads(conn: Conn, *, tenant_id: UUID, after: str, limit: int) -> list[ScheduleHead]:
+    """Return what a filter checks of up to `limit` schedules after `after`, by name."""
+    params = {"tenant_id": tenant_id, "after": after, "limit": limit}
+    return await fetch_all(conn, _SQL["list_heads"], params, ScheduleHead)
+
+
+async def list_heads_tagged(conn: Conn, *, tenant_id: UUID, tag: str, after: str, limit: int) -> list[ScheduleHead]:
+    """Return the same of those with a tag."""
+    params = {"tenant_id": tenant_id, "tag": tag, "after": after, "limit": limit}
+    return await fetch_all(conn, _SQL["list_heads_tagged"], params, ScheduleHead)
 
 
 async def list_schedules_named(conn: Conn, *, tenant_id: UUID, names: Sequence[str]) -> list[ScheduleRow]:

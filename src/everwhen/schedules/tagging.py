@@ -1,4 +1,4 @@
-"""The tags of schedules: noting them, and finding schedules by one."""
+"""The tags of schedules."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,19 +7,8 @@ from uuid import UUID
 from everwhen.core.tags import Tagged
 from everwhen.postgres.pool import Connection
 from everwhen.schedules import store
-from everwhen.schedules.model import CursorRow, ScheduleRow
-from everwhen.tags.service import find_names, set_tags
-
-
-async def list_rows(
-    conn: Connection, *, tenant_id: UUID, where: str | None, after: str, limit: int
-) -> list[ScheduleRow]:
-    """Return up to `limit` schedules after `after` that a filter finds, by name; raise InvalidInput."""
-    page: dict[str, Any] = {"tenant_id": tenant_id, "after": after, "limit": limit}
-    names = await find_names(conn, **page, kind=Tagged.SCHEDULE, where=where)
-    if names is None:
-        return await store.list_schedules(conn, **page)
-    return await store.list_schedules_named(conn, tenant_id=tenant_id, names=names)
+from everwhen.schedules.model import CursorRow
+from everwhen.tags.service import set_tags
 
 
 async def note(conn: Connection, *, tenant_id: UUID, name: str, tags: Sequence[str]) -> None:

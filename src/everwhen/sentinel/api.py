@@ -14,7 +14,7 @@ from everwhen.core.punctuality import MOST_OBJECTIVE_SECONDS, Punctuality
 from everwhen.http.access import NAME_PATTERN, Editor, Platform, Reader
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.fields import Utc, Wire
-from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_number
+from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, filter_query, page_of, read_number
 from everwhen.http.preconditions import Change, tag
 from everwhen.postgres.pool import Database
 from everwhen.sentinel import service
@@ -31,6 +31,7 @@ class FindingQuery(BaseModel):
     """Which findings to list."""
 
     state: Literal["open", "all"] = "open"
+    filter: Annotated[str, filter_query(service.FINDINGS)] = ""
     limit: Limit = DEFAULT_ITEMS
     cursor: Cursor = None
 
@@ -128,10 +129,9 @@ async def get_metrics(request: Request, access: Platform) -> Response:
 async def _page(request: Request, query: FindingQuery, db: Database, *, tenant_id: UUID | None) -> Page[FindingOut]:
     before = read_number(query.cursor, of=_LIST) or service.NEWEST
     found = await service.list_findings(
-        db, tenant_id=tenant_id, is_open=query.state == "open", before=before, limit=query.limit + 1
+        db, tenant_id=tenant_id, is_open=query.state == "open", before=before, limit=query.limit, where=query.filter
     )
-    following = next_page(request, found, limit=query.limit, of=_LIST, key=lambda finding: str(finding.finding_id))
-    return Page(items=[_finding(each) for each in found[: query.limit]], next=following)
+    return page_of(request, found, of=_LIST, out=_finding)
 
 
 def _finding(found: Finding) -> FindingOut:

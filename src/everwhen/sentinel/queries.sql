@@ -251,12 +251,36 @@ insert into everwhen.finding_events (tenant_id, finding_id, at, change, kind, su
 select tenant_id, finding_id, %(now)s, 'closed', kind, subject, detail from closed;
 
 -- name: list_findings
--- The newest first. A schedule or queue of any tenant, where the caller may see all of them.
+-- The newest first. What is open has an index of its own: it is not searched for among all that ever was.
 select f.finding_id, t.name as tenant, f.kind, f.subject, f.since, f.opened_at, f.seen_at, f.closed_at, f.detail::text as detail
-from everwhen.findings f
+from (
+  (select * from everwhen.findings
+   where %(is_open)s and tenant_id = %(tenant_id)s and closed_at is null and finding_id < %(before)s
+   order by finding_id desc
+   limit %(limit)s)
+  union all
+  (select * from everwhen.findings
+   where not %(is_open)s and tenant_id = %(tenant_id)s and finding_id < %(before)s
+   order by finding_id desc
+   limit %(limit)s)) f
 cross join lateral (select t.name from everwhen.tenants t where t.id = f.tenant_id offset 0) t
-where (%(tenant_id)s::uuid is null or f.tenant_id = %(tenant_id)s) and f.finding_id < %(before)s
-  and (f.closed_at is null or not %(is_open)s)
+order by f.finding_id desc
+limit %(limit)s;
+
+-- name: list_all_findings
+-- The same of every tenant, along indexes that do not begin with one.
+select f.finding_id, t.name as tenant, f.kind, f.subject, f.since, f.opened_at, f.seen_at, f.closed_at, f.detail::text as detail
+from (
+  (select * from everwhen.findings
+   where %(is_open)s and closed_at is null and finding_id < %(before)s
+   order by finding_id desc
+   limit %(limit)s)
+  union all
+  (select * from everwhen.findings
+   where not %(is_open)s and finding_id < %(before)s
+   order by finding_id desc
+   limit %(limit)s)) f
+cross join lateral (select t.name from everwhen.tenants t where t.id = f.tenant_id offset 0) t
 order by f.finding_id desc
 limit %(limit)s;
 

@@ -1,14 +1,17 @@
 """What can be asked of the sentinel's notes: what is amiss, and how punctual a schedule is."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from everwhen import metrics
 from everwhen.alerts.backlog import show_backlog
 from everwhen.audit.backlog import show_unsealed
+from everwhen.core.filters import Moment, Vocabulary, Word, within
 from everwhen.core.punctuality import DEFAULT_OBJECTIVE_SECONDS, Punctuality, summarise
+from everwhen.lists import Listed, read_filter, walk
 from everwhen.postgres.pool import Database
 from everwhen.revisions import ANY, Expected, stale
 from everwhen.schedules import service as schedules
@@ -16,6 +19,17 @@ from everwhen.sentinel import store
 from everwhen.sentinel.model import Finding, FindingKind
 
 NEWEST: Final = (1 << 63) - 1
+FINDINGS: Final = Vocabulary(
+    fields={
+        "kind": Word(choices=frozenset(FindingKind)),
+        "subject": Word(),
+        "tenant": Word(),
+        "opened": Moment(),
+    },
+    short=within("opened"),
+)
+"""What a filter of findings says."""
+
 PERIODS: Final = (7, 30)
 """The days that are summed up, today included."""
 
@@ -31,12 +45,30 @@ class PunctualityView:
 
 
 async def list_findings(
-    db: Database, *, tenant_id: UUID | None, is_open: bool, before: int = NEWEST, limit: int
-) -> list[Finding]:
-    """Return findings numbered below `before`, the newest first; of every tenant without one."""
-    scope = db.system() if tenant_id is None else db.tenant(tenant_id)
-    async with scope as conn:
-        return await store.list_findings(conn, tenant_id=tenant_id, is_open=is_open, before=before, limit=limit)
+    db: Database, *, tenant_id: UUID | None, is_open: bool, before: int = NEWEST, limit: int, where: str = ""
+) -> Listed[Finding]:
+    """Return findings below `before` that the filter `where` finds, the newest first; of all tenants without one."""
+    async with db.system() if tenant_id is None else db.tenant(tenant_id) as conn:
+
+        async def read(before: int, limit: int) -> Sequence[Finding]:
+            page: dict[str, Any] = {"is_open": is_open, "before": before, "limit": limit}
+            if tenant_id is None:
+                return await store.list_all_findings(conn, **page)
+            return await store.list_findings(conn, **page, tenant_id=tenant_id)
+
+        return await walk(
+            read,
+            start=before,
+            key=lambda row: row.finding_id,
+            limit=limit,
+            asked=read_filter(where, FINDINGS, now=conn.now),
+            values=lambda row: {
+                "kind": row.kind,
+                "subject": row.subject,
+                "tenant": row.tenant,
+                "opened": row.opened_at,
+            },
+        )
 
 
 async def collect_metrics(db: Database, *, accept: str) -> tuple[bytes, str]:

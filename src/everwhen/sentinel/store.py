@@ -114,10 +114,16 @@ async def close_unseen(conn: Conn, *, kind: str, now: datetime, limit: int) -> i
     return await execute_count(conn, _SQL["close_unseen"], {"kind": kind, "now": now, "limit": limit})
 
 
-async def list_findings(conn: Conn, *, tenant_id: UUID | None, is_open: bool, before: int, limit: int) -> list[Finding]:
-    """Return findings numbered below `before`, the newest first; of all tenants without one."""
+async def list_findings(conn: Conn, *, tenant_id: UUID, is_open: bool, before: int, limit: int) -> list[Finding]:
+    """Return findings numbered below `before`, the newest first."""
     parameters = {"tenant_id": tenant_id, "is_open": is_open, "before": before, "limit": limit}
     return await fetch_all(conn, _SQL["list_findings"], parameters, Finding)
+
+
+async def list_all_findings(conn: Conn, *, is_open: bool, before: int, limit: int) -> list[Finding]:
+    """Return findings of all tenants, numbered below `before`, the newest first."""
+    parameters = {"is_open": is_open, "before": before, "limit": limit}
+    return await fetch_all(conn, _SQL["list_all_findings"], parameters, Finding)
 
 
 async def look_at_lags(conn: Conn, *, now: datetime) -> Lags:

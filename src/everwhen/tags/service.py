@@ -3,12 +3,12 @@
 Called in the transaction that writes the thing's own row, with that row locked, so that the two always agree.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from uuid import UUID
 
-from everwhen.core.filters import FilterError, parse
-from everwhen.core.tags import TAGGED, Tagged
-from everwhen.errors import InvalidInput
+from everwhen.core.filters import Filter
+from everwhen.core.tags import Tagged
+from everwhen.lists import Read, Row
 from everwhen.postgres.pool import Connection
 from everwhen.tags import store
 
@@ -21,18 +21,25 @@ async def set_tags(
         await store.put_tags(conn, tenant_id=tenant_id, kind=kind, name=name, before=before, tags=tags)
 
 
-async def find_names(
-    conn: Connection, *, tenant_id: UUID, kind: Tagged, where: str | None, after: str, limit: int
-) -> list[str] | None:
-    """Return up to `limit` names after `after` of what a filter finds, in order; None when it asks for no tag.
+def along_tag(
+    conn: Connection,
+    *,
+    tenant_id: UUID,
+    kind: Tagged,
+    asked: Filter,
+    plain: Read[str, Row],
+    named: Callable[[Sequence[str]], Awaitable[Sequence[Row]]],
+) -> Read[str, Row]:
+    """Return how to read things by name: along the key of the tag that a filter names, if it names one.
 
-    Raises InvalidInput, which points at the query's filter.
+    For what is never deleted: a name that is gone meanwhile would make a page look like the last one.
     """
-    try:
-        tag = parse(where or "", TAGGED, now=conn.now).text("tag")
-    except FilterError as error:
-        detail = f"{error.message} (at character {error.position + 1})"
-        raise InvalidInput.at("query:filter", detail, code=error.code) from error
-    if tag is None:
-        return None
-    return await store.page_names(conn, tenant_id=tenant_id, kind=kind, tag=tag, after=after, limit=limit)
+    tag = asked.text("tag")
+
+    async def tagged(after: str, limit: int) -> Sequence[Row]:
+        assert tag is not None
+        return await named(
+            await store.page_names(conn, tenant_id=tenant_id, kind=kind, tag=tag, after=after, limit=limit)
+        )
+
+    return plain if tag is None else tagged

@@ -16,14 +16,13 @@ from everwhen.http.bodies import ControlRoute
 from everwhen.http.fields import Utc, Wire
 from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_id
 from everwhen.http.reasons import ReasonCode
+from everwhen.lists import FIRST_ID, LAST_ID
 from everwhen.postgres.pool import Connection
-from everwhen.runs.service import LAST_ID
 from everwhen.task_service.model import TaskView
 from everwhen.task_service.service import TaskService, Told
 
 router = APIRouter(route_class=ControlRoute, tags=["task service"])
 
-FIRST_ID: Final = UUID(int=0)
 _LIST: Final = "service_tasks"
 _HISTORY: Final = "service_task_history"
 

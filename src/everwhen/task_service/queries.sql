@@ -33,12 +33,20 @@ where tenant_id = %(tenant_id)s and id = %(task_id)s and deleted_at is null
 for no key update;
 
 -- name: list_tasks
-select id, owner, dedup_id, schedule_uid, cron, run_at, delay_seconds, priority, digest, payload_name, is_enabled,
-  created_at, updated_at, deleted_at
-from everwhen.service_tasks
-where tenant_id = %(tenant_id)s and deleted_at is null and id > %(after)s
-  and (%(owner)s::text is null or owner = %(owner)s::text)
-order by id
+-- Of one user along an index of their own, or everybody's.
+select t.id, t.owner, t.dedup_id, t.schedule_uid, t.cron, t.run_at, t.delay_seconds, t.priority, t.digest, t.payload_name,
+  t.is_enabled, t.created_at, t.updated_at, t.deleted_at
+from (
+  (select * from everwhen.service_tasks
+   where tenant_id = %(tenant_id)s and owner = %(owner)s::text and deleted_at is null and id > %(after)s
+   order by id
+   limit %(limit)s)
+  union all
+  (select * from everwhen.service_tasks
+   where %(owner)s::text is null and tenant_id = %(tenant_id)s and deleted_at is null and id > %(after)s
+   order by id
+   limit %(limit)s)) t
+order by t.id
 limit %(limit)s;
 
 -- name: update_task

@@ -25,13 +25,14 @@ from everwhen.core.retry import RetryPolicy
 from everwhen.core.task_status import outcome_of, status_of
 from everwhen.core.triggers import Timing, next_after, parse_trigger
 from everwhen.errors import InvalidInput, NotFound, Unavailable
+from everwhen.lists import LAST_ID
 from everwhen.payloads.model import Described, Staged
 from everwhen.payloads.service import Payloads
 from everwhen.postgres.pool import Connection, Database
 from everwhen.runs import service as runs
 from everwhen.runs.ends import OnEnded, nobody_follows
 from everwhen.runs.model import RunRequest
-from everwhen.runs.service import LAST_ID, OnReady, RunView
+from everwhen.runs.service import OnReady, RunView
 from everwhen.schedules import service as schedules
 from everwhen.schedules.model import ScheduleDraft, ScheduleState, Spec
 from everwhen.schedules.service import Change
@@ -369,8 +370,9 @@ async def _view(
     """Return the task with how it stands, by its latest runs, and `limit` of its history."""
     assert task.schedule_uid is not None  # it is committed
     mine: dict[str, Any] = {"tenant_id": tenant_id, "schedule_uid": task.schedule_uid}
-    latest = await runs.list_of_schedule(conn, **mine, limit=max(limit, HISTORY))
-    page = latest if before == LAST_ID else await runs.list_of_schedule(conn, **mine, before=before, limit=limit)
+    is_first = before == LAST_ID
+    latest = await runs.list_of_schedule(conn, **mine, limit=max(limit, HISTORY) if is_first else HISTORY)
+    page = latest if is_first else await runs.list_of_schedule(conn, **mine, before=before, limit=limit)
     return TaskView(
         task=task,
         status=status_of(outcome_of(view.state, is_held=view.row.is_held) for view in latest),

@@ -8,14 +8,24 @@ from fastapi import APIRouter, Path, Request, Response
 
 from everwhen.http.access import NAME_PATTERN, Editor, Reader
 from everwhen.http.bodies import ControlRoute
-from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, TagFilter, next_page, read_cursor
+from everwhen.http.pages import (
+    DEFAULT_ITEMS,
+    Cursor,
+    Limit,
+    Page,
+    filter_query,
+    page_of,
+    read_cursor,
+)
 from everwhen.http.preconditions import Change, Put, tag
 from everwhen.tasks import service
+from everwhen.tasks.model import TASKS
 from everwhen.tasks.wire import TaskChange, TaskIn, TaskOut, TaskReplacement, draft_of, task_out
 
 router = APIRouter(route_class=ControlRoute, tags=["tasks"])
 
 TaskName = Annotated[str, Path(pattern=NAME_PATTERN, description="The task's name.")]
+Where = Annotated[str, filter_query(TASKS)]
 _LIST = "tasks"
 
 
@@ -30,15 +40,12 @@ async def create_task(*, tenant: str, body: TaskIn, access: Editor, response: Re
 
 @router.get("/v1/tenants/{tenant}/tasks")
 async def list_tasks(
-    *, request: Request, access: Reader, limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None, where: TagFilter = None
+    *, request: Request, access: Reader, where: Where = "", limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
 ) -> Page[TaskOut]:
     """List tasks by name."""
     after = read_cursor(cursor, of=_LIST) or ""
-    found = await service.list_tasks(
-        access.database, tenant_id=access.tenant_id, after=after, limit=limit + 1, where=where
-    )
-    following = next_page(request, found, limit=limit, of=_LIST, key=lambda task: task.name)
-    return Page(items=[task_out(task) for task in found[:limit]], next=following)
+    found = await service.list_tasks(access.database, tenant_id=access.tenant_id, after=after, limit=limit, where=where)
+    return page_of(request, found, of=_LIST, out=task_out)
 
 
 @router.get("/v1/tenants/{tenant}/tasks/{name}")

@@ -3,9 +3,13 @@
 import json
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
+from everwhen.core.filters import Moment, Vocabulary, Word, within
 from everwhen.core.retry import Jitter, RetryPolicy
+
+TASKS: Final = Vocabulary(fields={"tag": Word(), "queue": Word(), "updated": Moment()}, short=within("updated"))
+"""What a filter of tasks says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

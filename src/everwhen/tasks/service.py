@@ -5,15 +5,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+from everwhen.core.filters import Filter
 from everwhen.core.quotas import Limit
 from everwhen.core.tags import Tagged
 from everwhen.errors import Conflict, InvalidInput, NotFound, QuotaUsedUp
 from everwhen.limits import quotas
+from everwhen.lists import Listed, read_filter, walk
 from everwhen.postgres.pool import Connection, Database
 from everwhen.revisions import ANY, NONE, Expected, refuse_stale, stale
-from everwhen.tags.service import find_names, set_tags
+from everwhen.tags.service import along_tag, set_tags
 from everwhen.tasks import store
-from everwhen.tasks.model import Task, TaskDraft, TaskRow, retry_from_json, retry_to_json, task_from_row
+from everwhen.tasks.model import TASKS, Task, TaskDraft, TaskRow, retry_from_json, retry_to_json, task_from_row
 
 _RETRY = "retry"
 _KEPT = (
@@ -85,18 +87,32 @@ async def get_task(db: Database, *, tenant_id: UUID, name: str) -> Task:
     return task_from_row(row)
 
 
-async def list_tasks(
-    db: Database, *, tenant_id: UUID, after: str = "", limit: int, where: str | None = None
-) -> list[Task]:
-    """Return up to `limit` tasks whose names come after `after`, by name; `where` is a filter of tags."""
+async def list_tasks(db: Database, *, tenant_id: UUID, after: str = "", limit: int, where: str = "") -> Listed[Task]:
+    """Return up to `limit` tasks after `after` that the filter `where` finds, by name; raise InvalidInput."""
     async with db.tenant(tenant_id) as conn:
-        page: dict[str, Any] = {"tenant_id": tenant_id, "after": after, "limit": limit}
-        names = await find_names(conn, **page, kind=Tagged.TASK, where=where)
-        if names is None:
-            rows = await store.list_tasks(conn, **page)
-        else:
-            rows = await store.list_tasks_named(conn, tenant_id=tenant_id, names=names)
-    return [task_from_row(row) for row in rows]
+        asked = read_filter(where, TASKS, now=conn.now)
+        found = await walk_tasks(conn, tenant_id=tenant_id, asked=asked, after=after, limit=limit)
+    return Listed(rows=[task_from_row(row) for row in found.rows], following=found.following, asked=asked)
+
+
+async def walk_tasks(conn: Connection, *, tenant_id: UUID, asked: Filter, after: str, limit: int) -> Listed[TaskRow]:
+    """Return up to `limit` tasks after `after` that a filter finds, by name, in the caller's transaction."""
+    read = along_tag(
+        conn,
+        tenant_id=tenant_id,
+        kind=Tagged.TASK,
+        asked=asked,
+        plain=lambda after, limit: store.list_tasks(conn, tenant_id=tenant_id, after=after, limit=limit),
+        named=lambda names: store.list_tasks_named(conn, tenant_id=tenant_id, names=names),
+    )
+    return await walk(
+        read,
+        start=after,
+        key=lambda row: row.name,
+        limit=limit,
+        asked=asked,
+        values=lambda row: {"tag": row.tags, "queue": row.queue, "updated": row.updated_at},
+    )
 
 
 async def find_tasks(conn: Connection, *, tenant_id: UUID, names: Sequence[str]) -> list[Task]:

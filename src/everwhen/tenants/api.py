@@ -9,11 +9,13 @@ from pydantic import BaseModel, Field
 from everwhen.http.access import TENANT_PATTERN, Platform, Reader, TenantName
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.fields import Utc, Wire
-from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_cursor
+from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, filter_query, page_of, read_cursor
 from everwhen.tenants import service
 from everwhen.tenants.model import Tenant
 
 router = APIRouter(route_class=ControlRoute, tags=["tenants"])
+
+Where = Annotated[str, filter_query(service.TENANTS)]
 
 _LIST = "tenants"
 
@@ -42,13 +44,12 @@ async def create_tenant(*, body: TenantIn, access: Platform, response: Response)
 
 @router.get("/v1/tenants")
 async def list_tenants(
-    *, request: Request, access: Platform, limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
+    *, request: Request, access: Platform, where: Where = "", limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
 ) -> Page[TenantOut]:
     """List tenants by name. Needs the role platform."""
     after = read_cursor(cursor, of=_LIST) or ""
-    found = await service.list_tenants(access.plane.database, after=after, limit=limit + 1)
-    following = next_page(request, found, limit=limit, of=_LIST, key=lambda tenant: tenant.name)
-    return Page(items=[_out(tenant) for tenant in found[:limit]], next=following)
+    found = await service.list_tenants(access.plane.database, after=after, limit=limit, where=where)
+    return page_of(request, found, of=_LIST, out=_out)
 
 
 @router.get("/v1/tenants/{tenant}")

@@ -1,12 +1,18 @@
 """What can be done with tenants. Creating and listing them is for the platform; a tenant may look at itself."""
 
+from typing import Final
 from uuid import UUID
 
 from everwhen import clock
+from everwhen.core.filters import Moment, Vocabulary, within
 from everwhen.errors import Conflict, unknown_tenant
+from everwhen.lists import Listed, read_filter, walk
 from everwhen.postgres.pool import Database
 from everwhen.tenants import store
 from everwhen.tenants.model import Tenant
+
+TENANTS: Final = Vocabulary(fields={"created": Moment()}, short=within("created"))
+"""What a filter of tenants says."""
 
 
 async def create_tenant(db: Database, *, name: str) -> Tenant:
@@ -18,10 +24,17 @@ async def create_tenant(db: Database, *, name: str) -> Tenant:
     return made
 
 
-async def list_tenants(db: Database, *, after: str = "", limit: int) -> list[Tenant]:
-    """Return up to `limit` tenants whose names come after `after`."""
+async def list_tenants(db: Database, *, after: str = "", limit: int, where: str = "") -> Listed[Tenant]:
+    """Return up to `limit` tenants after `after` that the filter `where` finds, by name."""
     async with db.system() as conn:
-        return await store.list_tenants(conn, after=after, limit=limit)
+        return await walk(
+            lambda after, limit: store.list_tenants(conn, after=after, limit=limit),
+            start=after,
+            key=lambda row: row.name,
+            limit=limit,
+            asked=read_filter(where, TENANTS, now=conn.now),
+            values=lambda row: {"created": row.created_at},
+        )
 
 
 async def find_tenant(db: Database, *, name: str, bound_to: UUID | None) -> Tenant:

@@ -9,7 +9,17 @@ from fastapi import APIRouter, Path, Request, Response
 from everwhen.http.access import NAME_PATTERN, Access, Editor, Reader
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.manners import reads
-from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, TagFilter, next_page, read_cursor, read_number
+from everwhen.http.pages import (
+    DEFAULT_ITEMS,
+    Cursor,
+    Limit,
+    Page,
+    filter_query,
+    next_page,
+    page_of,
+    read_cursor,
+    read_number,
+)
 from everwhen.http.preconditions import Put, tag
 from everwhen.workflows import definitions
 from everwhen.workflows.model import Change, WorkflowRow
@@ -31,6 +41,7 @@ router = APIRouter(route_class=ControlRoute, tags=["workflows"])
 
 WorkflowName = Annotated[str, Path(pattern=NAME_PATTERN, description="The workflow's name.")]
 Version = Annotated[int, Path(ge=1, le=2**31 - 1, description="The number of the version.")]
+Where = Annotated[str, filter_query(definitions.WORKFLOWS)]
 
 _LIST = "workflows"
 _VERSIONS = "workflow-versions"
@@ -52,15 +63,14 @@ async def create_workflow(*, tenant: str, body: WorkflowIn, access: Editor, resp
 
 @router.get("/v1/tenants/{tenant}/workflows")
 async def list_workflows(
-    *, request: Request, access: Reader, limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None, where: TagFilter = None
+    *, request: Request, access: Reader, where: Where = "", limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
 ) -> Page[WorkflowItemOut]:
     """List workflows by name."""
     after = read_cursor(cursor, of=_LIST) or ""
     found = await definitions.list_workflows(
-        access.database, tenant_id=access.tenant_id, after=after, limit=limit + 1, where=where
+        access.database, tenant_id=access.tenant_id, after=after, limit=limit, where=where
     )
-    following = next_page(request, found, limit=limit, of=_LIST, key=lambda workflow: workflow.name)
-    return Page(items=[item_out(workflow) for workflow in found[:limit]], next=following)
+    return page_of(request, found, of=_LIST, out=item_out)
 
 
 @router.post("/v1/tenants/{tenant}/workflows/validate")

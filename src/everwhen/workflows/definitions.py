@@ -10,20 +10,25 @@ from uuid import UUID
 
 from everwhen.core.dag_json import parse_workflow, workflow_to_json
 from everwhen.core.dag_values import MOST_FAULTS, Fault, Node, Workflow, WorkflowError
+from everwhen.core.filters import Filter, Moment, Vocabulary, Word, within
 from everwhen.core.quotas import Limit
 from everwhen.core.retry import RetryPolicy
 from everwhen.core.tags import Tagged
 from everwhen.core.targets import WORKFLOW_QUEUE, workflow_task
 from everwhen.errors import Conflict, FieldError, InvalidInput, NotFound, QuotaUsedUp
 from everwhen.limits import quotas
+from everwhen.lists import Listed, read_filter, walk
 from everwhen.postgres.pool import Connection, Database
 from everwhen.revisions import ANY, NONE, Expected, refuse_stale, stale
-from everwhen.tags.service import find_names, set_tags
+from everwhen.tags.service import along_tag, set_tags
 from everwhen.tasks.model import retry_from_json, retry_to_json
 from everwhen.workflows.catalogue import store as catalogue
 from everwhen.workflows.model import Change, VersionItem, WorkflowItem, WorkflowRow
 
 ONCE: Final = json.dumps(retry_to_json(RetryPolicy(max_attempts=1)))
+
+WORKFLOWS: Final = Vocabulary(fields={"tag": Word(), "updated": Moment()}, short=within("updated"))
+"""What a filter of workflows says."""
 
 _ROOT: Final = "/definition"
 
@@ -122,15 +127,34 @@ async def get_workflow(db: Database, *, tenant_id: UUID, name: str) -> WorkflowR
 
 
 async def list_workflows(
-    db: Database, *, tenant_id: UUID, after: str = "", limit: int, where: str | None = None
-) -> list[WorkflowItem]:
-    """Return up to `limit` workflows whose names come after `after`, by name; `where` is a filter of tags."""
+    db: Database, *, tenant_id: UUID, after: str = "", limit: int, where: str = ""
+) -> Listed[WorkflowItem]:
+    """Return up to `limit` workflows after `after` that the filter `where` finds, by name; raise InvalidInput."""
     async with db.tenant(tenant_id) as conn:
-        page: dict[str, Any] = {"tenant_id": tenant_id, "after": after, "limit": limit}
-        names = await find_names(conn, **page, kind=Tagged.WORKFLOW, where=where)
-        if names is None:
-            return await catalogue.list_workflows(conn, **page)
-        return await catalogue.list_workflows_named(conn, tenant_id=tenant_id, names=names)
+        asked = read_filter(where, WORKFLOWS, now=conn.now)
+        return await walk_workflows(conn, tenant_id=tenant_id, asked=asked, after=after, limit=limit)
+
+
+async def walk_workflows(
+    conn: Connection, *, tenant_id: UUID, asked: Filter, after: str, limit: int
+) -> Listed[WorkflowItem]:
+    """Return up to `limit` workflows after `after` that a filter finds, by name, in the caller's transaction."""
+    read = along_tag(
+        conn,
+        tenant_id=tenant_id,
+        kind=Tagged.WORKFLOW,
+        asked=asked,
+        plain=lambda after, limit: catalogue.list_workflows(conn, tenant_id=tenant_id, after=after, limit=limit),
+        named=lambda names: catalogue.list_workflows_named(conn, tenant_id=tenant_id, names=names),
+    )
+    return await walk(
+        read,
+        start=after,
+        key=lambda row: row.name,
+        limit=limit,
+        asked=asked,
+        values=lambda row: {"tag": row.tags, "updated": row.updated_at},
+    )
 
 
 async def find_workflows(conn: Connection, *, tenant_id: UUID, names: Sequence[str]) -> list[WorkflowRow]:

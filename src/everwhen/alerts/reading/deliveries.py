@@ -1,8 +1,9 @@
 """What was sent: looked up, and sent again."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from everwhen import clock
@@ -10,9 +11,10 @@ from everwhen.alerts.delivering.model import DeliveryState
 from everwhen.alerts.reading import store
 from everwhen.alerts.reading.model import DeliveryRow, TryRow
 from everwhen.alerts.service import NOTIFIER_TOPIC
-from everwhen.core.filters import BEFORE, FROM, Filter, FilterError, Moment, Vocabulary, Word, parse
+from everwhen.core.filters import BEFORE, FROM, Moment, Vocabulary, Word, within
 from everwhen.core.ids import first_id_at
 from everwhen.errors import Conflict, InvalidInput, NotFound
+from everwhen.lists import FIRST_ID, LAST_ID, Listed, read_filter, walk
 from everwhen.postgres.pool import Database
 from everwhen.postgres.wakeups import notify
 
@@ -23,10 +25,8 @@ DELIVERIES: Final = Vocabulary(
         "recipient": Word(),
         "created": Moment(),
     },
-    short={"since": ("created", FROM), "until": ("created", BEFORE)},
+    short=within("created"),
 )
-FIRST_ID: Final = UUID(int=0)
-LAST_ID: Final = UUID(int=(1 << 128) - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,25 +37,34 @@ class Delivery:
     tries: list[TryRow]
 
 
-async def list_deliveries(
-    db: Database, *, tenant_id: UUID, text: str, before: UUID, limit: int
-) -> tuple[Filter, list[DeliveryRow]]:
-    """Return the filter in force and deliveries that it lets through, the newest first; raise InvalidInput."""
+async def list_deliveries(db: Database, *, tenant_id: UUID, text: str, before: UUID, limit: int) -> Listed[DeliveryRow]:
+    """Return up to `limit` deliveries below `before` that a filter finds, the newest first; raise InvalidInput."""
     async with db.tenant(tenant_id) as conn:
-        asked = _read_filter(text, now=conn.now)
+        asked = read_filter(text, DELIVERIES, now=conn.now)
         since, until = asked.instant("created", FROM), asked.instant("created", BEFORE)
         last = LAST_ID if until is None else _id_at(until)
-        bounds = {"before": min(before, last), "since": FIRST_ID if since is None else _id_at(since)}
-        channel, recipient, state = asked.text("channel"), asked.text("recipient"), asked.text("state")
-        if state is None:
-            rows = await store.list_deliveries(
-                conn, tenant_id=tenant_id, **bounds, channel=channel, recipient=recipient, limit=limit
-            )
-        else:
-            rows = await store.list_deliveries_in_state(
-                conn, tenant_id=tenant_id, state=state, **bounds, channel=channel, recipient=recipient, limit=limit
-            )
-        return asked, rows
+        first = FIRST_ID if since is None else _id_at(since)
+        state = asked.text("state")
+
+        async def read(before: UUID, limit: int) -> Sequence[DeliveryRow]:
+            page: dict[str, Any] = {"tenant_id": tenant_id, "before": before, "since": first, "limit": limit}
+            if state is None:
+                return await store.list_deliveries(conn, **page)
+            return await store.list_deliveries_in_state(conn, **page, state=state)
+
+        return await walk(
+            read,
+            start=min(before, last),
+            key=lambda row: row.delivery_id,
+            limit=limit,
+            asked=asked,
+            values=lambda row: {
+                "state": row.state,
+                "channel": row.channel,
+                "recipient": row.recipient,
+                "created": row.created_at,
+            },
+        )
 
 
 async def get_delivery(db: Database, *, tenant_id: UUID, delivery_id: UUID) -> Delivery:
@@ -86,14 +95,6 @@ async def resend(db: Database, *, tenant_id: UUID, delivery_id: UUID) -> Deliver
                 )
         await notify(conn, [NOTIFIER_TOPIC])
     return await get_delivery(db, tenant_id=tenant_id, delivery_id=made)
-
-
-def _read_filter(text: str, *, now: datetime) -> Filter:
-    try:
-        return parse(text, DELIVERIES, now=now)
-    except FilterError as error:
-        detail = f"{error.message} (at character {error.position + 1})"
-        raise InvalidInput.at("query:filter", detail, code=error.code) from error
 
 
 def _id_at(instant: datetime) -> UUID:

@@ -6,8 +6,6 @@ select delivery_id, channel, recipient, state, is_test, resend_of, subscriptions
        counts::text as counts, '[]' as shown, window_from, window_to, created_at, due_at, look_at, tries, finished_at, response
 from everwhen.alert_deliveries
 where tenant_id = %(tenant_id)s and delivery_id < %(before)s and delivery_id >= %(since)s
-  and (%(channel)s::text is null or channel = %(channel)s)
-  and (%(recipient)s::text is null or recipient = %(recipient)s)
 order by delivery_id desc
 limit %(limit)s;
 
@@ -17,8 +15,6 @@ select delivery_id, channel, recipient, state, is_test, resend_of, subscriptions
        counts::text as counts, '[]' as shown, window_from, window_to, created_at, due_at, look_at, tries, finished_at, response
 from everwhen.alert_deliveries
 where tenant_id = %(tenant_id)s and state = %(state)s and delivery_id < %(before)s and delivery_id >= %(since)s
-  and (%(channel)s::text is null or channel = %(channel)s)
-  and (%(recipient)s::text is null or recipient = %(recipient)s)
 order by delivery_id desc
 limit %(limit)s;
 

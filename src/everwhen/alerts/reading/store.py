@@ -22,8 +22,6 @@ async def list_deliveries(
     tenant_id: UUID,
     before: UUID,
     since: UUID,
-    channel: str | None,
-    recipient: str | None,
     limit: int,
 ) -> list[DeliveryRow]:
     """Return deliveries, the newest first."""
@@ -31,8 +29,6 @@ async def list_deliveries(
         "tenant_id": tenant_id,
         "before": before,
         "since": since,
-        "channel": channel,
-        "recipient": recipient,
         "limit": limit,
     }
     return await fetch_all(conn, _SQL["list_deliveries"], params, DeliveryRow)
@@ -45,8 +41,6 @@ async def list_deliveries_in_state(
     state: str,
     before: UUID,
     since: UUID,
-    channel: str | None,
-    recipient: str | None,
     limit: int,
 ) -> list[DeliveryRow]:
     """Return deliveries in a state, the newest first."""
@@ -55,8 +49,6 @@ async def list_deliveries_in_state(
         "state": state,
         "before": before,
         "since": since,
-        "channel": channel,
-        "recipient": recipient,
         "limit": limit,
     }
     return await fetch_all(conn, _SQL["list_deliveries_in_state"], params, DeliveryRow)

@@ -1,8 +1,10 @@
 """One function for each statement of `queries.sql`: a page of ids of runs, the newest first.
 
-All take ids below `before` and from `since` on. `any_run` says that nothing is asked of the run's own row.
+All take ids below `before` and from `since` on, and look at up to `walk` rows. `any_run` says that nothing is asked of
+the run's own row.
 """
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -17,12 +19,36 @@ _SQL = load("everwhen.runs.listing")
 Conn = AsyncConnection[Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A run that fits, or the one at which the walk ended."""
+
+    run_id: UUID
+    fits: bool
+
+
 async def page_runs(
-    conn: Conn, *, tenant_id: UUID, before: UUID, since: UUID, limit: int, task: str | None, source: str | None
-) -> list[UUID]:
+    conn: Conn,
+    *,
+    tenant_id: UUID,
+    before: UUID,
+    since: UUID,
+    limit: int,
+    walk: int,
+    task: str | None,
+    source: str | None,
+) -> list[Place]:
     """Return ids of runs below `before`, from `since` on, the newest first."""
-    params = {"tenant_id": tenant_id, "before": before, "since": since, "limit": limit, "task": task, "source": source}
-    return await fetch_all(conn, _SQL["page_runs"], params, UUID)
+    params = {
+        "tenant_id": tenant_id,
+        "before": before,
+        "since": since,
+        "limit": limit,
+        "walk": walk,
+        "task": task,
+        "source": source,
+    }
+    return await fetch_all(conn, _SQL["page_runs"], params, Place)
 
 
 async def page_schedule_runs(
@@ -32,44 +58,55 @@ async def page_schedule_runs(
     before: UUID,
     since: UUID,
     limit: int,
+    walk: int,
     schedule_uid: UUID,
     task: str | None,
     source: str | None,
-) -> list[UUID]:
+) -> list[Place]:
     """Return ids of a schedule's runs, the newest first."""
     params = {
         "tenant_id": tenant_id,
         "before": before,
         "since": since,
         "limit": limit,
+        "walk": walk,
         "schedule_uid": schedule_uid,
         "task": task,
         "source": source,
     }
-    return await fetch_all(conn, _SQL["page_schedule_runs"], params, UUID)
+    return await fetch_all(conn, _SQL["page_schedule_runs"], params, Place)
 
 
 async def page_operation_runs(
-    conn: Conn, *, tenant_id: UUID, before: UUID, since: UUID, limit: int, operation_id: UUID, state: str | None
-) -> list[UUID]:
+    conn: Conn,
+    *,
+    tenant_id: UUID,
+    before: UUID,
+    since: UUID,
+    limit: int,
+    walk: int,
+    operation_id: UUID,
+    state: str | None,
+) -> list[Place]:
     """Return ids of the runs that an operation made, or those of them that ended in `state`."""
     params = {
         "tenant_id": tenant_id,
         "before": before,
         "since": since,
         "limit": limit,
+        "walk": walk,
         "operation_id": operation_id,
         "state": state,
     }
-    return await fetch_all(conn, _SQL["page_operation_runs"], params, UUID)
+    return await fetch_all(conn, _SQL["page_operation_runs"], params, Place)
 
 
 async def page_origin_runs(
     conn: Conn, *, tenant_id: UUID, before: UUID, since: UUID, limit: int, origin_run_id: UUID
-) -> list[UUID]:
+) -> list[Place]:
     """Return ids of the runs that were made from one run."""
     params = {"tenant_id": tenant_id, "before": before, "since": since, "limit": limit, "origin_run_id": origin_run_id}
-    return await fetch_all(conn, _SQL["page_origin_runs"], params, UUID)
+    return await fetch_all(conn, _SQL["page_origin_runs"], params, Place)
 
 
 async def page_ended(
@@ -79,6 +116,7 @@ async def page_ended(
     before: UUID,
     since: UUID,
     limit: int,
+    walk: int,
     state: str,
     any_run: bool,
     schedule_uid: UUID | None,
@@ -88,13 +126,14 @@ async def page_ended(
     ended_before: datetime | None,
     letter: str | None,
     reason: str | None,
-) -> list[UUID]:
+) -> list[Place]:
     """Return ids of runs that ended in a state that is no success."""
     params = {
         "tenant_id": tenant_id,
         "before": before,
         "since": since,
         "limit": limit,
+        "walk": walk,
         "state": state,
         "any_run": any_run,
         "schedule_uid": schedule_uid,
@@ -105,7 +144,7 @@ async def page_ended(
         "letter": letter,
         "reason": reason,
     }
-    return await fetch_all(conn, _SQL["page_ended"], params, UUID)
+    return await fetch_all(conn, _SQL["page_ended"], params, Place)
 
 
 async def page_dead(
@@ -115,6 +154,7 @@ async def page_dead(
     before: UUID,
     since: UUID,
     limit: int,
+    walk: int,
     fingerprint: str,
     any_run: bool,
     schedule_uid: UUID | None,
@@ -124,13 +164,14 @@ async def page_dead(
     ended_before: datetime | None,
     letter: str | None,
     reason: str | None,
-) -> list[UUID]:
-    """Return ids of dead runs with this fingerprint; '' stands for those without one."""
+) -> list[Place]:
+    """Return ids of dead runs with this fingerprint."""
     params = {
         "tenant_id": tenant_id,
         "before": before,
         "since": since,
         "limit": limit,
+        "walk": walk,
         "fingerprint": fingerprint,
         "any_run": any_run,
         "schedule_uid": schedule_uid,
@@ -141,7 +182,43 @@ async def page_dead(
         "letter": letter,
         "reason": reason,
     }
-    return await fetch_all(conn, _SQL["page_dead"], params, UUID)
+    return await fetch_all(conn, _SQL["page_dead"], params, Place)
+
+
+async def page_dead_nameless(
+    conn: Conn,
+    *,
+    tenant_id: UUID,
+    before: UUID,
+    since: UUID,
+    limit: int,
+    walk: int,
+    any_run: bool,
+    schedule_uid: UUID | None,
+    task: str | None,
+    source: str | None,
+    ended_from: datetime | None,
+    ended_before: datetime | None,
+    letter: str | None,
+    reason: str | None,
+) -> list[Place]:
+    """Return ids of dead runs without a fingerprint."""
+    params = {
+        "tenant_id": tenant_id,
+        "before": before,
+        "since": since,
+        "limit": limit,
+        "walk": walk,
+        "any_run": any_run,
+        "schedule_uid": schedule_uid,
+        "task": task,
+        "source": source,
+        "ended_from": ended_from,
+        "ended_before": ended_before,
+        "letter": letter,
+        "reason": reason,
+    }
+    return await fetch_all(conn, _SQL["page_dead_nameless"], params, Place)
 
 
 async def page_succeeded(
@@ -151,23 +228,25 @@ async def page_succeeded(
     before: UUID,
     since: UUID,
     limit: int,
+    walk: int,
     any_run: bool,
     schedule_uid: UUID | None,
     task: str | None,
     source: str | None,
-) -> list[UUID]:
+) -> list[Place]:
     """Return ids of runs that succeeded."""
     params = {
         "tenant_id": tenant_id,
         "before": before,
         "since": since,
         "limit": limit,
+        "walk": walk,
         "any_run": any_run,
         "schedule_uid": schedule_uid,
         "task": task,
         "source": source,
     }
-    return await fetch_all(conn, _SQL["page_succeeded"], params, UUID)
+    return await fetch_all(conn, _SQL["page_succeeded"], params, Place)
 
 
 async def page_running(
@@ -177,25 +256,27 @@ async def page_running(
     before: UUID,
     since: UUID,
     limit: int,
+    walk: int,
     any_run: bool,
     schedule_uid: UUID | None,
     task: str | None,
     source: str | None,
     planned_before: datetime | None,
-) -> list[UUID]:
+) -> list[Place]:
     """Return ids of runs that a worker holds."""
     params = {
         "tenant_id": tenant_id,
         "before": before,
         "since": since,
         "limit": limit,
+        "walk": walk,
         "any_run": any_run,
         "schedule_uid": schedule_uid,
         "task": task,
         "source": source,
         "planned_before": planned_before,
     }
-    return await fetch_all(conn, _SQL["page_running"], params, UUID)
+    return await fetch_all(conn, _SQL["page_running"], params, Place)
 
 
 async def page_resting(
@@ -205,6 +286,7 @@ async def page_resting(
     before: UUID,
     since: UUID,
     limit: int,
+    walk: int,
     any_run: bool,
     schedule_uid: UUID | None,
     task: str | None,
@@ -213,13 +295,14 @@ async def page_resting(
     due: bool,
     failed: bool,
     now: datetime,
-) -> list[UUID]:
+) -> list[Place]:
     """Return ids of runs in the line: due, or not yet with a failure behind them or without one."""
     params = {
         "tenant_id": tenant_id,
         "before": before,
         "since": since,
         "limit": limit,
+        "walk": walk,
         "any_run": any_run,
         "schedule_uid": schedule_uid,
         "task": task,
@@ -229,4 +312,4 @@ async def page_resting(
         "failed": failed,
         "now": now,
     }
-    return await fetch_all(conn, _SQL["page_resting"], params, UUID)
+    return await fetch_all(conn, _SQL["page_resting"], params, Place)
