@@ -41,6 +41,7 @@ from everwhen.audit.sealer import ChainSealer
 from everwhen.calendars import api as calendars_api
 from everwhen.config import RoleName, Settings
 from everwhen.core.alert_retry import Patience
+from everwhen.core.quotas import Limit
 from everwhen.core.zones import use_tzdata_only
 from everwhen.dead_letters import api as dead_letters_api
 from everwhen.declarations import api as declarations_api
@@ -61,9 +62,11 @@ from everwhen.http.counting import Counter, allowance_of
 from everwhen.http.limits import Bucket, RateLimits
 from everwhen.http.plane import ControlPlane, IdentityLimits
 from everwhen.http.revocations import RevocationList
+from everwhen.http.tallying import Tally
 from everwhen.identity import members_api, revocations_api, sessions_api, tokens_api
 from everwhen.identity.directory import DatabaseDirectory
 from everwhen.identity.service import TOPIC as REVOCATIONS_TOPIC
+from everwhen.limits import api as limits_api
 from everwhen.limits import rates, sweeping
 from everwhen.operations import api as operations_api
 from everwhen.operations.operator import Operator
@@ -135,6 +138,7 @@ FEATURES: Final = (
     alerts_api,
     alert_deliveries_api,
     audit_api,
+    limits_api,
 )
 """The control API: each feature's module with its router."""
 
@@ -250,6 +254,7 @@ def make_app(services: Services) -> FastAPI:
         identity=limits,
         counter=make_counter(settings, services.database),
         trusted=settings.trusted_proxies,
+        usual_limits=_usual_limits(settings),
         find_tenant=tenants.find_tenant,
         on_ready=_wake_line,
         on_ended=services.on_ended,
@@ -288,7 +293,14 @@ def make_counter(settings: Settings, database: Database) -> Counter:
         Bucket.WORKER: settings.rate_worker,
     }
     allowances = {bucket: allowance_of(bucket, rate) for bucket, rate in by_the_minute.items() if rate}
-    return Counter(RateLimits(allowances, rates.DatabaseDraw(database)), trusted=settings.trusted_proxies)
+    limits = RateLimits(allowances, rates.DatabaseDraw(database))
+    return Counter(limits, trusted=settings.trusted_proxies, tally=Tally(rates.DatabaseTally(database)))
+
+
+def _usual_limits(settings: Settings) -> dict[Limit, int]:
+    """Return the limits whose usual value is a setting; a rate of 0 is none."""
+    rate = {Limit.REQUESTS: settings.rate_tenant} if settings.rate_tenant else {}
+    return {Limit.PAYLOAD_BYTES: settings.payload_tenant_bytes_max, **rate}
 
 
 def _identity_limits(settings: Settings) -> IdentityLimits:

@@ -129,6 +129,7 @@ BODIES = {
         "adopt": True,
         "days": 7,
     },
+    "update_limits": {"schedules": 20_000, "requests_per_minute": None, "runs_per_day": 1_000_000},
     "create_task": {"name": "report", **TASK},
     "update_task": TASK,
     "replace_task": {**TASK, "owner": "acme/ops"},

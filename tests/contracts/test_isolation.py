@@ -91,6 +91,8 @@ CRON = {"kind": "cron", "expr": "30 2 * * *"}
 # In an order in which they succeed one after the other on one's own things; {} is the task, name or id in question.
 BODIES = {
     "get_tenant": None,
+    "get_limits": None,
+    "get_usage": None,
     "list_members": None,
     "get_member": None,
     "put_member": {"roles": ["viewer"]},
@@ -223,6 +225,7 @@ NAMELESS = {
     "delete_alert_template",
     "create_alert_channel", "list_alert_channels", "list_alert_subscriptions", "preview_alert_subscription",
     "list_alert_deliveries",
+    "get_limits", "get_usage",
     "get_tenant", "list_tasks", "list_schedules", "preview_timing", "list_runs", "create_task", "forecast_tenant",
     "draw_forecast", "smooth_schedules", "get_tz", "review_tz",
     "list_dead_letters", "list_dead_runs", "dismiss_dead_letters", "create_operation", "list_operations",
@@ -247,6 +250,7 @@ PLATFORM = {
     "end_session",
     "create_tenant",
     "list_tenants",
+    "update_limits",
     "forecast_all",
     "list_platform_audit",
     "get_platform_audit_event",

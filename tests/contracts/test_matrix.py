@@ -103,7 +103,11 @@ class Asked:
 ANYBODYS = {"list_reasons", "get_me", "begin_session", "get_session", "end_session"}
 OF_THE_TOKENS_TENANT = {"post_service_task", "change_service_task", "get_service_task", "delete_service_task",
                         "set_service_task_status", "list_service_tasks"}  # fmt: skip
-PLATFORM_BODIES = {"create_tenant": {"name": "made"}, "create_platform_revocation": {"subject": "x", "reason": "y"}}
+PLATFORM_BODIES = {
+    "update_limits": {"schedules": 1},
+    "create_tenant": {"name": "made"},
+    "create_platform_revocation": {"subject": "x", "reason": "y"},
+}
 
 
 def in_document(app):

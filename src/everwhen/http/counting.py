@@ -30,6 +30,7 @@ from everwhen.errors import RateExceeded, Unauthenticated
 from everwhen.http.addresses import Network, client_address, network_of
 from everwhen.http.limits import Bucket, Held, RateLimits
 from everwhen.http.principal import Principal
+from everwhen.http.tallying import Tally
 
 WORK_PREFIX: Final = "/v1/worker/"
 POLICY: Final = b"ratelimit-policy"
@@ -68,8 +69,9 @@ def allowance_of(bucket: Bucket, a_minute: int) -> Allowance:
 class Counter:
     """Counts requests in the buckets of one process."""
 
-    def __init__(self, limits: RateLimits, *, trusted: Sequence[Network] = ()) -> None:
+    def __init__(self, limits: RateLimits, *, trusted: Sequence[Network] = (), tally: Tally | None = None) -> None:
         self.limits = limits
+        self.tally = tally
         self._trusted = trusted
 
     async def let_in(self, scope: Scope, authenticate: Authenticate, *, is_known: bool, is_guess: bool) -> Principal:
@@ -86,14 +88,19 @@ class Counter:
             principal = await self._guessed(authenticate, scope, counted)
         else:
             principal = await self._known(authenticate, scope) if is_known else await authenticate()
-        if is_work:
-            tenant_id = principal.tenant_id
-            await self._count(counted, self.limits.find(Bucket.WORKER, tenant_id or principal.subject))
-            return principal
-        tenant_id = principal.tenant_id or _tenant_in(scope["path"], principal)
-        if tenant_id is not None:
-            await self._count(counted, self.limits.find(Bucket.TENANT, tenant_id, tenant_id))
-        await self._count(counted, self.limits.find(Bucket.TOKEN, (principal.tenant_id, principal.subject)))
+        tenant_id = principal.tenant_id or (None if is_work else _tenant_in(scope["path"], principal))
+        is_refused = True
+        try:
+            if is_work:
+                await self._count(counted, self.limits.find(Bucket.WORKER, tenant_id or principal.subject))
+            else:
+                if tenant_id is not None:
+                    await self._count(counted, self.limits.find(Bucket.TENANT, tenant_id, tenant_id))
+                await self._count(counted, self.limits.find(Bucket.TOKEN, (principal.tenant_id, principal.subject)))
+            is_refused = False
+        finally:
+            if tenant_id is not None and self.tally is not None:
+                self.tally.count(tenant_id, is_work=is_work, is_refused=is_refused)
         return principal
 
     def look(self, scope: Scope) -> None:

@@ -33,6 +33,9 @@ WAIT_SECONDS: Final = 0.25
 DRAW_SECONDS: Final = 1.0
 AWAY_SECONDS: Final = 1.0
 TIDY_SECONDS: Final = 0.1
+LOOK_SECONDS: Final = 5.0
+"""How often it is asked whether a tenant has a limit of its own."""
+
 MOST_HELD: Final = 10_000
 MOST_DRAWN: Final = 200
 
@@ -140,6 +143,8 @@ class RateLimits:
             held = kept[whose] = Held(bucket, whose, tenant_id, Stock(self._allowances[bucket]))
             if len(kept) > self._most:
                 self._forget(kept.popitem(last=False)[1])
+            if tenant_id is not None:  # it may have a limit of its own
+                self._ask(held, fill=False)
         else:
             kept.move_to_end(whose)
         return held
@@ -149,8 +154,11 @@ class RateLimits:
         stock, now = held.stock, self.clock()
         answer = stock.spend(now)
         if answer is Answer.YES:
-            if not held.is_asked and stock.runs_low(now):
-                self._ask(held)
+            if not held.is_asked:
+                if stock.runs_low(now):
+                    self._ask(held)
+                elif held.tenant_id is not None and now > stock.drawn_at + LOOK_SECONDS:
+                    self._ask(held, fill=False)
             return True
         return answer is Answer.ASK and await self._wait(held)
 

@@ -1,7 +1,7 @@
 """What the handlers of the control API need, made once by the composition and kept on the application."""
 
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Protocol, cast
@@ -9,6 +9,7 @@ from uuid import UUID
 
 from starlette.requests import Request
 
+from everwhen.core.quotas import Limit
 from everwhen.http.addresses import Network
 from everwhen.http.auth import Authenticator
 from everwhen.http.counting import Counter
@@ -70,7 +71,7 @@ class IdentityLimits:
 class ControlPlane:
     """The parts. `on_ready` wakes whoever waits for work, `on_ended` does what follows from the end of a run.
 
-    `cursor_key` seals cursors: all copies of the API need the same one.
+    `cursor_key` seals cursors: all copies of the API need the same one. `usual_limits` are those that settings say.
     """
 
     database: Database
@@ -85,6 +86,7 @@ class ControlPlane:
     trusted: Sequence[Network] = ()
     """The proxies that are believed when they say who called them."""
     counter: Counter | None = None
+    usual_limits: Mapping[Limit, int] = field(default_factory=dict[Limit, int])
 
 
 def plane_of(request: Request) -> ControlPlane:

@@ -1,12 +1,15 @@
-"""Draws from the buckets that all copies of the API share, as `http/limits.py` asks for them."""
+"""Draws from the buckets that all copies of the API share, and counts requests, as the edge asks for it."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
+from uuid import UUID
 
 from everwhen.core.buckets import Allowance, Drawn
+from everwhen.core.quotas import day_of
 from everwhen.http.limits import Want
+from everwhen.http.tallying import Requests
 from everwhen.limits import store
 from everwhen.postgres.pool import Database
 
@@ -36,6 +39,26 @@ class DatabaseDraw:
             )
         found = {row.key: (Drawn(row.granted, row.full_in), Allowance(row.quota, row.seconds)) for row in rows}
         return [found[key] for key in keys]
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseTally:
+    """Counts of requests of one installation."""
+
+    database: Database
+
+    async def __call__(self, counts: Mapping[UUID, Requests], /) -> None:
+        """Add them to the day."""
+        ordered = sorted(counts.items())
+        async with self.database.system() as conn:
+            await store.add_requests(
+                conn,
+                tenant_ids=[tenant_id for tenant_id, _ in ordered],
+                requests=[each.requests for _, each in ordered],
+                refused=[each.refused for _, each in ordered],
+                worker_requests=[each.worker_requests for _, each in ordered],
+                day=day_of(conn.now),
+            )
 
 
 def _key(want: Want) -> bytes:
