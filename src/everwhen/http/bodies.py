@@ -9,6 +9,7 @@ from typing import Any
 
 from fastapi import Request, Response
 from fastapi.dependencies.models import Dependant
+from python_multipart.multipart import parse_options_header
 
 from everwhen.errors import TooLarge, UnsupportedMediaType
 from everwhen.http import strict_json
@@ -57,6 +58,15 @@ class _CheckedRequest(Request):
         self._body = bytes(body)
         if not body:
             return
-        if self.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-            raise UnsupportedMediaType("Send the body as application/json.")
+        self._refuse_otherwise()
         self._json = strict_json.loads(self._body)
+
+    def _refuse_otherwise(self) -> None:
+        """Refuse what would have to be unpacked, or read in another alphabet, before it is JSON."""
+        kind, options = parse_options_header(self.headers.get("content-type", ""))
+        if kind != b"application/json":
+            raise UnsupportedMediaType("Send the body as application/json.")
+        if options.get(b"charset", b"utf-8").lower() != b"utf-8":
+            raise UnsupportedMediaType("JSON is UTF-8; leave the charset out.")
+        if self.headers.get("content-encoding", "identity").strip().lower() != "identity":
+            raise UnsupportedMediaType("Send the body as it is, without a Content-Encoding.")
