@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field, Strict
 
 from everwhen.core.quotas import KINDS, MOST, Limit
 from everwhen.http.access import Platform, Reader, TenantName
+from everwhen.http.auditing import audited
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.fields import Wire
 from everwhen.http.preconditions import Change, tag
@@ -94,6 +95,7 @@ async def get_limits(*, access: Reader, response: Response) -> LimitsOut:
 
 
 @router.patch("/v1/tenants/{tenant}/limits")
+@audited(tells_answer=True)
 async def update_limits(
     *,
     tenant: TenantName,
