@@ -10,10 +10,12 @@ from typing import Any
 from fastapi import Request, Response
 from fastapi.dependencies.models import Dependant
 from python_multipart.multipart import parse_options_header
+from starlette.types import Receive, Scope, Send
 
 from everwhen.errors import TooLarge, UnsupportedMediaType
 from everwhen.http import strict_json
 from everwhen.http.auditing import RememberingRoute
+from everwhen.http.deprecation import deprecation_of, telling
 from everwhen.http.manners import Manner, carry_out, manner_of
 from everwhen.http.pages import unseal
 from everwhen.http.plane import plane_of
@@ -39,6 +41,11 @@ class ControlRoute(RememberingRoute):
             return await carry_out(checked, inner, manner)
 
         return handle
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer; what goes away says so in whatever it answers."""
+        found = deprecation_of(self.endpoint)
+        await super().handle(scope, receive, send if found is None else telling(send, found))
 
 
 def _query_parameters(dependant: Dependant) -> list[str]:

@@ -10,6 +10,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import iter_route_contexts
 
 from everwhen.http.bodies import ControlRoute
+from everwhen.http.deprecation import document_age
 from everwhen.http.problems import MEDIA_TYPE
 from everwhen.http.roles import Permission
 from everwhen.http.sessions import COOKIE, CSRF_HEADER
@@ -100,6 +101,7 @@ def _add_manners(app: FastAPI, paths: dict[str, Any]) -> None:
             continue
         for method in route.methods or ():
             operation = paths[route.path_format][method.lower()]
+            document_age(route.endpoint, operation)
             given: list[dict[str, Any]] = operation.setdefault("parameters", [])
             if route.manner.tries:
                 given.append(_DRY_RUN)
