@@ -106,3 +106,37 @@ class Backlog:
 
     unsealed: int
     oldest_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainName:
+    """Whose chain it is; a tenant that is not there any more has no name."""
+
+    tenant_id: UUID
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredHead:
+    """Where a chain ends, as it is stored."""
+
+    seq: int
+    epoch: UUID | None
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainRow:
+    """A link of a chain with what is stored of its event; all None: the event is not there."""
+
+    seq: int
+    event_id: UUID
+    epoch: UUID
+    hash: bytes
+    record: str | None
+    at: datetime | None
+    actor: str | None
+    operation: str | None
+    resource: str | None
+    outcome: str | None
+    request_id: str | None

@@ -161,3 +161,47 @@ on conflict (server, timeline) do nothing;
 
 -- name: read_backlog
 select count(*) as unsealed, min(u.at) as oldest_at from everwhen.audit_unsealed u;
+
+-- name: list_chains
+-- Whose chains there are, one look at the index for each; a head that somebody has taken away hides no chain.
+with recursive chained (tenant_id) as (
+  (select l.tenant_id from everwhen.audit_links l order by l.tenant_id, l.seq limit 1)
+  union all
+  (select next.tenant_id from chained c cross join lateral (
+     select l.tenant_id from everwhen.audit_links l where l.tenant_id > c.tenant_id
+     order by l.tenant_id, l.seq limit 1) next))
+select c.tenant_id, t.name
+from (select tenant_id from chained union select h.tenant_id from everwhen.audit_heads h) c
+left join everwhen.tenants t on t.id = c.tenant_id
+order by c.tenant_id;
+
+-- name: find_head
+select h.seq, h.epoch, h.hash from everwhen.audit_heads h where h.tenant_id = %(tenant_id)s;
+
+-- name: read_chain
+-- The chain in its order, each link with its event; a link whose event is gone is there without one. A place may be
+-- there twice, so the page goes on behind a link and not behind a number.
+select l.seq, l.event_id, l.epoch, l.hash, e.record, e.at, e.actor, e.operation, e.resource, e.outcome, e.request_id
+from everwhen.audit_links l
+left join lateral (
+  select e.record, e.at, e.actor, e.operation, e.resource, e.outcome, e.request_id from everwhen.audit_events e
+  where e.tenant_id = l.tenant_id and e.event_id = l.event_id offset 0) e on true
+where l.tenant_id = %(tenant_id)s and l.seq >= %(seq)s
+  and (l.seq, l.epoch, l.event_id) > (%(seq)s, %(epoch)s, %(event_id)s)
+order by l.seq, l.epoch, l.event_id
+limit %(limit)s;
+
+-- name: find_strays
+-- In one snapshot: events with no link that wait for none, and those that wait and are not there.
+select s.event_id from (
+  (select e.event_id from everwhen.audit_events e
+   where e.tenant_id = %(tenant_id)s
+     and not exists (select from everwhen.audit_links l where l.tenant_id = e.tenant_id and l.event_id = e.event_id)
+     and not exists (select from everwhen.audit_unsealed u where u.tenant_id = e.tenant_id and u.event_id = e.event_id)
+   limit %(limit)s)
+  union all
+  (select u.event_id from everwhen.audit_unsealed u
+   where u.tenant_id = %(tenant_id)s
+     and not exists (select from everwhen.audit_events e where e.tenant_id = u.tenant_id and e.event_id = u.event_id)
+   limit %(limit)s)) s
+order by s.event_id limit %(limit)s;

@@ -1,8 +1,8 @@
 """Writing the audit, and reading it.
 
 An event is written in the transaction of what it tells, so there is no change without its event, and no event of what
-was undone. Everything else happens later and elsewhere: `sealer.py` chains what was written, `notary.py` signs the
-heads of chains and takes them out of the database.
+was undone. Everything else happens later and elsewhere: `sealer.py` chains what was written, `checking.py`
+asks whether it is still what it was.
 """
 
 import hashlib

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
-from everwhen.audit.model import Backlog, EventRow, Head, Server, Unsealed
+from everwhen.audit.model import Backlog, ChainName, ChainRow, EventRow, Head, Server, StoredHead, Unsealed
 from everwhen.postgres.fetch import execute_count, fetch_all, fetch_one, fetch_optional
 from everwhen.postgres.sql import load
 
@@ -233,3 +233,26 @@ async def begin_epoch(conn: Conn, *, epoch: UUID, server: str, timeline: str, no
 async def read_backlog(conn: Conn) -> Backlog:
     """Return how many events have no link, and since when the oldest of them."""
     return await fetch_one(conn, _SQL["read_backlog"], {}, Backlog)
+
+
+async def list_chains(conn: Conn) -> list[ChainName]:
+    """Return whose chains there are."""
+    return await fetch_all(conn, _SQL["list_chains"], {}, ChainName)
+
+
+async def find_head(conn: Conn, *, tenant_id: UUID) -> StoredHead | None:
+    """Return where a chain ends, as it is stored."""
+    return await fetch_optional(conn, _SQL["find_head"], {"tenant_id": tenant_id}, StoredHead)
+
+
+async def read_chain(
+    conn: Conn, *, tenant_id: UUID, seq: int, epoch: UUID, event_id: UUID, limit: int
+) -> list[ChainRow]:
+    """Return up to `limit` links behind a link, in order, with their events."""
+    params = {"tenant_id": tenant_id, "seq": seq, "epoch": epoch, "event_id": event_id, "limit": limit}
+    return await fetch_all(conn, _SQL["read_chain"], params, ChainRow)
+
+
+async def find_strays(conn: Conn, *, tenant_id: UUID, limit: int) -> list[UUID]:
+    """Return events that have no link and wait for none, and those that wait and are gone."""
+    return await fetch_all(conn, _SQL["find_strays"], {"tenant_id": tenant_id, "limit": limit}, UUID)

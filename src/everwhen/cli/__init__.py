@@ -14,6 +14,7 @@ from everwhen import __version__, failpoints
 COMMANDS: Final = {
     "alert": "everwhen.cli.alert:alert",
     "apply": "everwhen.cli.apply:apply",
+    "audit": "everwhen.cli.audit:audit",
     "calendar": "everwhen.cli.calendar:calendar",
     "context": "everwhen.cli.context:context",
     "db": "everwhen.cli.server:db",
