@@ -13,16 +13,15 @@ from collections.abc import Iterable, Iterator
 from typing import IO, Any, Final
 from uuid import UUID
 
+from everwhen.audit.signing import PublicKeys, Signer
 from everwhen.core.audit_chain import HASH_BYTES, canonical
 from everwhen.core.audit_checking import Anchor, Link
 
 MOST_BYTES: Final = 1 << 20
 MOST_ANCHORS: Final = 100_000
 _LAST_SEQ: Final = (1 << 63) - 1
-_FIELDS: Final = {
-    "link": {"kind", "tenant", "seq", "epoch", "hash", "record"},
-    "head": {"kind", "tenant", "seq", "epoch", "hash"},
-}
+_HEAD: Final = {"kind", "tenant", "seq", "epoch", "hash"}
+_FIELDS: Final = {"link": [_HEAD | {"record"}], "head": [_HEAD, _HEAD | {"key", "signature"}]}
 
 
 class UnreadableLine(Exception):  # noqa: N818  # a value that travels, not a failure
@@ -35,9 +34,10 @@ def link_line(tenant_id: UUID, found: Link) -> str:
     return canonical({"kind": "link", **place, "record": found.record})
 
 
-def head_line(head: Anchor) -> str:
-    """Spell where a chain ends, without the line's end."""
-    return canonical({"kind": "head", **_place(head.tenant_id, head.seq, head.epoch, head.hash)})
+def head_line(head: Anchor, *, signer: Signer | None = None) -> str:
+    """Spell where a chain ends, signed or not, without the line's end."""
+    said = {"kind": "head", **_place(head.tenant_id, head.seq, head.epoch, head.hash)}
+    return canonical(said if signer is None else signer.sign(said))
 
 
 def read_lines(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
@@ -49,11 +49,14 @@ def read_lines(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
             yield number, line
 
 
-def read_line(line: bytes, *, source: str) -> tuple[UUID, Link | Anchor]:
-    """Read a line: a link of a tenant, or the head of its chain, said by `source`. Raises UnreadableLine."""
+def read_line(line: bytes, *, source: str, keys: PublicKeys | None = None) -> tuple[UUID, Link | Anchor]:
+    """Read a line: a link of a tenant, or the head of its chain, said by `source`. Raises UnreadableLine.
+
+    With `keys` a head that none of them has signed is one with a fault.
+    """
     try:
         said = json.loads(line)
-        if set(said) != _FIELDS[said["kind"]]:
+        if set(said) not in _FIELDS[said["kind"]]:
             raise UnreadableLine("it has other fields than an export has")
         tenant_id, seq, epoch, digest = UUID(said["tenant"]), said["seq"], UUID(said["epoch"]), said["hash"]
         record = said.get("record")
@@ -64,19 +67,22 @@ def read_line(line: bytes, *, source: str) -> tuple[UUID, Link | Anchor]:
     if type(seq) is not int or not 0 < seq <= _LAST_SEQ or len(place["hash"]) != HASH_BYTES:
         raise UnreadableLine("its place or its hash cannot be one")
     if said["kind"] == "head":
-        return tenant_id, Anchor(tenant_id=tenant_id, source=source, **place)
+        fault = None if keys is None else keys.fault_of(said)
+        return tenant_id, Anchor(tenant_id=tenant_id, source=source, fault=fault, **place)
     if not is_text:
         raise UnreadableLine("its record is no text of an event")
     return tenant_id, Link(record=record, **place)
 
 
-def read_anchors(lines: Iterable[tuple[int, bytes]], *, source: str) -> dict[UUID, list[Anchor]]:
+def read_anchors(
+    lines: Iterable[tuple[int, bytes]], *, source: str, keys: PublicKeys | None = None
+) -> dict[UUID, list[Anchor]]:
     """Return the heads in a file by tenant, so an older export is one as well. Raises UnreadableLine."""
     found: dict[UUID, list[Anchor]] = {}
     count = 0
     for number, line in lines:
         try:
-            tenant_id, said = read_line(line, source=f"{source}:{number}")
+            tenant_id, said = read_line(line, source=f"{source}:{number}", keys=keys)
         except UnreadableLine as error:
             raise UnreadableLine(f"line {number}: {error}") from error
         if isinstance(said, Anchor):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -72,15 +73,26 @@ def list_command(*, api: Api, output: str, platform: bool, **paging: Any) -> Non
     multiple=True,
     help="Heads that were noted before, by everwhen audit anchor or in an older export; repeatable.",
 )
+@click.option("--public-key", "public_keys", multiple=True, help="NAME:KEY; believe only anchors that it signed.")
 @chain_option
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print.")
-def verify(*, export: Path | None, anchor_files: Sequence[Path], tenant: str | None, output: str) -> None:
+def verify(
+    *,
+    export: Path | None,
+    anchor_files: Sequence[Path],
+    public_keys: Sequence[str],
+    tenant: str | None,
+    output: str,
+) -> None:
     """Check every chain of the audit, from its first event on.
 
     Without --anchor a chain that was hashed anew as a whole, or cut off together with its head, looks like a sound one.
     Exit code 0: nothing found; 10: something was, and is listed.
     """
-    anchors = _read_anchors(anchor_files)
+    if public_keys and not anchor_files:
+        raise click.UsageError("--public-key says whose anchors are believed: give --anchor as well")
+    with one_line_errors():
+        anchors = _read_anchors(anchor_files, public_keys)
     with one_line_errors():
         if export is None:
             reports = asyncio.run(_with_database(lambda database: _check(database, anchors, tenant)))
@@ -112,20 +124,59 @@ def export_command(*, tenant: str | None) -> None:
 
 
 @audit.command("anchor")
+@click.option(
+    "--key-file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Sign with the key in this file, which everwhen audit key made.",
+)
+@click.option("--to", type=click.Path(path_type=Path, dir_okay=False), help="Append to this file. [default: print]")
 @chain_option
-def anchor(*, tenant: str | None) -> None:
+def anchor(*, key_file: Path | None, to: Path | None, tenant: str | None) -> None:
     """Write where each chain ends, a line each: to be kept where nobody who has the database can change it."""
     from everwhen.audit.checking import find_head
     from everwhen.audit.lines import head_line
+    from everwhen.audit.signing import read_signer
 
-    async def write(database: Database) -> None:
-        for chain in await _chosen(database, tenant):
-            head = await find_head(database, chain.tenant_id)
-            if head is not None and head.epoch is not None:
-                click.echo(head_line(head))
+    async def read(database: Database) -> list[str]:
+        heads = [await find_head(database, chain.tenant_id) for chain in await _chosen(database, tenant)]
+        return [head_line(head, signer=signer) for head in heads if head is not None and head.epoch is not None]
 
     with one_line_errors():
-        asyncio.run(_with_database(write))
+        signer = None if key_file is None else read_signer(key_file.read_text(errors="replace"))
+        lines = asyncio.run(_with_database(read))
+        if to is not None:
+            _append(to, lines)
+    if to is None:
+        for line in lines:
+            click.echo(line)
+
+
+@audit.command("key")
+@click.argument("name", required=False)
+@click.option(
+    "--key-file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Print the public half of the key in this file.",
+)
+def key(*, name: str | None, key_file: Path | None) -> None:
+    """Draw a key that signs anchors, and print it: it is stored nowhere. With --key-file print its public half."""
+    from everwhen.audit.signing import new_entry, read_signer
+
+    if (name is None) == (key_file is None):
+        raise click.UsageError("give the name of a new key, or --key-file to see the public half of one")
+    with one_line_errors():
+        if name is not None:
+            click.echo(new_entry(name))
+        if key_file is not None:
+            click.echo(read_signer(key_file.read_text(errors="replace")).public_entry)
+
+
+def _append(path: Path, lines: Sequence[str]) -> None:
+    """Write in one piece, and wait until the disk has it."""
+    with path.open("ab") as stream:
+        stream.write("".join(f"{line}\n" for line in lines).encode())
+        stream.flush()
+        os.fsync(stream.fileno())
 
 
 async def _with_database(ask: Callable[[Database], Awaitable[Answer]]) -> Answer:
@@ -180,14 +231,16 @@ def _check_export(path: Path, anchors: Anchors, tenant: str | None) -> list[tupl
     return [(report, PLATFORM_NAME if report.tenant_id == PLATFORM else str(report.tenant_id)) for report in reports]
 
 
-def _read_anchors(paths: Iterable[Path]) -> Anchors:
+def _read_anchors(paths: Iterable[Path], public_keys: Sequence[str]) -> Anchors:
     from everwhen.audit.lines import UnreadableLine, read_anchors, read_lines
+    from everwhen.audit.signing import read_public_keys
 
+    keys = read_public_keys(public_keys) if public_keys else None
     found: dict[UUID, list[Any]] = {}
     for path in paths:
         try:
             with path.open("rb") as stream:
-                read = read_anchors(read_lines(stream), source=str(path))
+                read = read_anchors(read_lines(stream), source=str(path), keys=keys)
         except UnreadableLine as error:
             raise click.UsageError(f"--anchor {path}: {error}") from error
         for tenant_id, noted in read.items():

@@ -8,6 +8,7 @@
     forked      two events with the same number in different epochs: two servers went on from one place
     truncated   the chain's head, or an anchor, has seen more than there is
     rewritten   the head, or an anchor, has seen another hash at this place: everything was hashed anew
+    unsigned    an anchor has no signature that holds, where one is asked for; it is not believed
     unchained   an event has no link and waits for none, or one that waits is gone
 
 The hashes alone prove that nobody has changed a part of the chain and left the rest. Whoever can write to all of it can
@@ -42,6 +43,7 @@ class Kind(StrEnum):
     FORKED = "forked"
     TRUNCATED = "truncated"
     REWRITTEN = "rewritten"
+    UNSIGNED = "unsigned"
     UNCHAINED = "unchained"
 
 
@@ -70,13 +72,14 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anchor:
-    """What somebody noted of a chain: a place, and its hash there. `source` says who."""
+    """What somebody noted of a chain: a place, and its hash there. `source` says who, `fault` why not to believe it."""
 
     tenant_id: UUID
     seq: int
     epoch: UUID | None
     hash: bytes
     source: str
+    fault: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -112,7 +115,12 @@ class Check:
         self._epoch: UUID | None = None
         self._hash: bytes | None = genesis(tenant_id)
         self._own = own
-        noted = [*anchors, *([] if own is None else [own])]
+        noted = [] if own is None else [own]
+        for anchor in anchors:
+            if anchor.fault is None:
+                noted.append(anchor)
+            else:
+                self.report.find(Kind.UNSIGNED, anchor.seq, f"{anchor.source}: {anchor.fault}")
         self._anchors = sorted(noted, key=lambda anchor: anchor.seq, reverse=True)
 
     def take(self, found: Link) -> None:
