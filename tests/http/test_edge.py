@@ -37,9 +37,13 @@ def app_without_database(*, body_bytes_max: int = 8192):
     async def fail(kind: str, access: Anybody) -> None:
         raise ERRORS[kind]
 
-    @router.post("/things/preview")
-    async def preview_thing(access: Anybody) -> str:
+    @router.post("/things/{name}/parts/preview")
+    async def preview_part(name: str, access: Anybody) -> str:
         return "preview"
+
+    @router.get("/things/{name}/parts/{part}")
+    async def get_part(name: str, part: str, access: Anybody) -> str:
+        return part
 
     @router.get("/things/{name}")
     async def get_thing(name: str, access: Anybody) -> str:
@@ -201,7 +205,7 @@ async def test_a_method_that_is_not_there_is_told_all_that_are(client):
 
 
 async def test_a_path_that_is_spelled_out_tells_the_methods_of_the_document(client):
-    answer = await client.options("/things/preview")
+    answer = await client.options("/things/a/parts/preview")
 
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
 

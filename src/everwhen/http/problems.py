@@ -152,16 +152,15 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
 def allowed_methods(app: FastAPI, path: str) -> list[str]:
     """Return every method that the document names for this path; the framework names the first route's only.
 
-    A path that the document spells out is that one only, as OpenAPI has it, whatever pattern fits it as well.
+    Where several patterns fit, the one with the fewest parameters is meant, as OpenAPI has it.
     """
-    found: set[str] = set()
-    routes = routes_of(app)
-    if path in routes:
-        return sorted(routes[path])
-    for template, methods in routes.items():
-        if compile_path(_PARAMETER.sub(_plain_parameter, template))[0].match(path):
-            found |= methods
-    return sorted(found)
+    fitting = [
+        (len(_PARAMETER.findall(template)), methods)
+        for template, methods in routes_of(app).items()
+        if compile_path(_PARAMETER.sub(_plain_parameter, template))[0].match(path)
+    ]
+    fewest = min((parameters for parameters, _ in fitting), default=0)
+    return sorted({method for parameters, methods in fitting if parameters == fewest for method in methods})
 
 
 def routes_of(app: FastAPI) -> dict[str, set[str]]:
