@@ -97,6 +97,21 @@ async def test_a_deleted_link_leaves_an_event_that_has_none(tamper, found):
     assert await found() == [(Kind.MISSING, 3), (Kind.UNCHAINED, COUNT)]
 
 
+async def test_a_gap_that_is_wider_than_a_page_hides_nothing_behind_it(tamper, found, monkeypatch):
+    monkeypatch.setattr(checking, "PAGE", 2)
+    monkeypatch.setattr(checking, "EVENTS_PAGE", 3)
+    tamper("delete from everwhen.audit_links where tenant_id = %(tenant)s and seq between 2 and 6")
+    tamper("update everwhen.audit_links set seq = 9223372036854775807 where HERE", seq=8)
+
+    last = 9223372036854775807
+    assert await found() == [
+        (Kind.MISSING, 2),
+        (Kind.MISSING, 8),
+        (Kind.ALTERED, last),
+        *[(Kind.UNCHAINED, last)] * 5,
+    ]
+
+
 async def test_events_that_changed_places_are_found(tamper, found):
     tamper("update everwhen.audit_links set seq = 7 - seq where tenant_id = %(tenant)s and seq in (3, 4)")
 

@@ -12,14 +12,17 @@ from typing import IO, Any, Final
 from uuid import UUID
 
 from everwhen.audit import store
-from everwhen.audit.lines import UnreadableLine, read_line, read_lines
+from everwhen.audit.lines import LAST_SEQ, UnreadableLine, read_line, read_lines
 from everwhen.audit.model import PLATFORM, ChainName, ChainRow, StoredHead
 from everwhen.core.audit_checking import Anchor, Check, Kind, Link, Report
 from everwhen.core.filters import moment
 from everwhen.postgres.pool import Database
 
 PAGE: Final = 500
-MOST_STRAYS: Final = 100
+EVENTS_PAGE: Final = 5000
+MOST_LOST: Final = 100
+MOST_FAULTS: Final = 100
+FIRST: Final = UUID(int=0)
 OWN: Final = "the chain's head"
 
 Anchors = Mapping[UUID, Sequence[Anchor]]
@@ -40,17 +43,41 @@ async def find_head(db: Database, tenant_id: UUID) -> Anchor | None:
 
 async def read_chain(db: Database, tenant_id: UUID) -> AsyncGenerator[Link]:
     """Yield the links of a chain in order; of a place that is there twice the older epoch first."""
-    seq, epoch, event_id = 0, UUID(int=0), UUID(int=0)
-    while True:
+    seq: int | None = 1
+    epoch, event_id = FIRST, FIRST
+    while seq is not None and seq <= LAST_SEQ:
+        last = min(seq + PAGE - 1, LAST_SEQ)
         async with db.system() as conn:
             page = await store.read_chain(
-                conn, tenant_id=tenant_id, seq=seq, epoch=epoch, event_id=event_id, limit=PAGE
+                conn, tenant_id=tenant_id, seq=seq, epoch=epoch, event_id=event_id, last=last, limit=PAGE
             )
         for row in page:
             yield Link(seq=row.seq, epoch=row.epoch, hash=row.hash, record=row.record, agrees=agrees(row))
-        if len(page) < PAGE:
-            return
-        seq, epoch, event_id = page[-1].seq, page[-1].epoch, page[-1].event_id
+        if len(page) == PAGE:
+            seq, epoch, event_id = page[-1].seq, page[-1].epoch, page[-1].event_id
+            continue
+        seq, epoch, event_id = last + 1, FIRST, FIRST
+        if not page and seq <= LAST_SEQ:  # a gap, or the end
+            async with db.system() as conn:
+                seq = await store.find_place(conn, tenant_id=tenant_id, seq=seq)
+
+
+async def read_strays(db: Database, tenant_id: UUID) -> AsyncGenerator[UUID]:
+    """Yield the events that have no link and wait for none, and those that wait and are not there."""
+    after = FIRST
+    while True:
+        async with db.system() as conn:
+            page = await store.page_placed(conn, tenant_id=tenant_id, after=after, limit=EVENTS_PAGE)
+        for event in page:
+            if not event.is_placed:
+                yield event.event_id
+        if len(page) < EVENTS_PAGE:
+            break
+        after = page[-1].event_id
+    async with db.system() as conn:
+        lost = await store.find_lost(conn, tenant_id=tenant_id, limit=MOST_LOST)
+    for event_id in lost:
+        yield event_id
 
 
 async def check_chain(db: Database, tenant_id: UUID, anchors: Anchors) -> Report:
@@ -60,9 +87,7 @@ async def check_chain(db: Database, tenant_id: UUID, anchors: Anchors) -> Report
     async for found in read_chain(db, tenant_id):
         check.take(found)
     report = check.end(await find_head(db, tenant_id), is_growing=True)
-    async with db.system() as conn:
-        strays = await store.find_strays(conn, tenant_id=tenant_id, limit=MOST_STRAYS)
-    for stray in strays:
+    async for stray in read_strays(db, tenant_id):
         report.find(
             Kind.UNCHAINED, report.last, f"the event {stray} has no link and waits for none, or waits and is gone"
         )
@@ -104,7 +129,7 @@ class _Reading:
         """A line cannot be read."""
         if self._check is not None:
             self._check.report.find(Kind.UNREADABLE, self._check.report.last, text)
-        elif len(self._faults) < MOST_STRAYS:
+        elif len(self._faults) < MOST_FAULTS:
             self._faults.append(text)
 
     def begin(self, tenant_id: UUID, number: int) -> Iterator[Report]:

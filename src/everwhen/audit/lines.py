@@ -19,7 +19,7 @@ from everwhen.core.audit_checking import Anchor, Link
 
 MOST_BYTES: Final = 1 << 20
 MOST_ANCHORS: Final = 100_000
-_LAST_SEQ: Final = (1 << 63) - 1
+LAST_SEQ: Final = (1 << 63) - 1
 _HEAD: Final = {"kind", "tenant", "seq", "epoch", "hash"}
 _FIELDS: Final = {"link": [_HEAD | {"record"}], "head": [_HEAD, _HEAD | {"key", "signature"}]}
 
@@ -64,7 +64,7 @@ def read_line(line: bytes, *, source: str, keys: PublicKeys | None = None) -> tu
         place: dict[str, Any] = {"seq": seq, "epoch": epoch, "hash": bytes.fromhex(digest)}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise UnreadableLine("it is neither a link nor a head") from error
-    if type(seq) is not int or not 0 < seq <= _LAST_SEQ or len(place["hash"]) != HASH_BYTES:
+    if type(seq) is not int or not 0 < seq <= LAST_SEQ or len(place["hash"]) != HASH_BYTES:
         raise UnreadableLine("its place or its hash cannot be one")
     if said["kind"] == "head":
         fault = None if keys is None else keys.fault_of(said)

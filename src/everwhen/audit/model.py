@@ -140,3 +140,11 @@ class ChainRow:
     resource: str | None
     outcome: str | None
     request_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """An event, and whether it has a link or waits for one."""
+
+    event_id: UUID
+    is_placed: bool

@@ -179,29 +179,47 @@ order by c.tenant_id;
 select h.seq, h.epoch, h.hash from everwhen.audit_heads h where h.tenant_id = %(tenant_id)s;
 
 -- name: read_chain
--- The chain in its order, each link with its event; a link whose event is gone is there without one. A place may be
--- there twice, so the page goes on behind a link and not behind a number.
+-- A stretch of the chain in its order, each link with its event; a link whose event is gone is there without one. A place
+-- may be there twice, so a page goes on behind a link and not behind a number. The stretch is bounded, not the page only:
+-- whatever the statistics say, no page reads and sorts all that is left.
 select l.seq, l.event_id, l.epoch, l.hash, e.record, e.at, e.actor, e.operation, e.resource, e.outcome, e.request_id
-from everwhen.audit_links l
+from (
+  select l.seq, l.event_id, l.epoch, l.hash from everwhen.audit_links l
+  where l.tenant_id = %(tenant_id)s and l.seq between %(seq)s and %(last)s
+    and (l.seq, l.epoch, l.event_id) > (%(seq)s, %(epoch)s, %(event_id)s)
+  order by l.seq, l.epoch, l.event_id
+  limit %(limit)s) l
 left join lateral (
   select e.record, e.at, e.actor, e.operation, e.resource, e.outcome, e.request_id from everwhen.audit_events e
-  where e.tenant_id = l.tenant_id and e.event_id = l.event_id offset 0) e on true
-where l.tenant_id = %(tenant_id)s and l.seq >= %(seq)s
-  and (l.seq, l.epoch, l.event_id) > (%(seq)s, %(epoch)s, %(event_id)s)
-order by l.seq, l.epoch, l.event_id
-limit %(limit)s;
+  where e.tenant_id = %(tenant_id)s and e.event_id = l.event_id offset 0) e on true
+order by l.seq, l.epoch, l.event_id;
 
--- name: find_strays
--- In one snapshot: events with no link that wait for none, and those that wait and are not there.
-select s.event_id from (
-  (select e.event_id from everwhen.audit_events e
-   where e.tenant_id = %(tenant_id)s
-     and not exists (select from everwhen.audit_links l where l.tenant_id = e.tenant_id and l.event_id = e.event_id)
-     and not exists (select from everwhen.audit_unsealed u where u.tenant_id = e.tenant_id and u.event_id = e.event_id)
-   limit %(limit)s)
-  union all
-  (select u.event_id from everwhen.audit_unsealed u
-   where u.tenant_id = %(tenant_id)s
-     and not exists (select from everwhen.audit_events e where e.tenant_id = u.tenant_id and e.event_id = u.event_id)
-   limit %(limit)s)) s
-order by s.event_id limit %(limit)s;
+-- name: find_place
+-- The next place behind a gap.
+select l.seq from everwhen.audit_links l
+where l.tenant_id = %(tenant_id)s and l.seq >= %(seq)s
+order by l.tenant_id, l.seq limit 1;
+
+-- name: page_placed
+-- In one snapshot, for each event: whether it has a link, or waits for one. One look at an index for each, by `offset 0`.
+select e.event_id, l.event_id is not null or u.event_id is not null as is_placed
+from (
+  select e.event_id from everwhen.audit_events e
+  where e.tenant_id = %(tenant_id)s and e.event_id > %(after)s
+  order by e.event_id limit %(limit)s) e
+left join lateral (
+  select l.event_id from everwhen.audit_links l
+  where l.tenant_id = %(tenant_id)s and l.event_id = e.event_id offset 0) l on true
+left join lateral (
+  select u.event_id from everwhen.audit_unsealed u
+  where u.tenant_id = %(tenant_id)s and u.event_id = e.event_id offset 0) u on true
+order by e.event_id;
+
+-- name: find_lost
+-- What waits for a link and is not there.
+select u.event_id from everwhen.audit_unsealed u
+left join lateral (
+  select e.event_id from everwhen.audit_events e
+  where e.tenant_id = u.tenant_id and e.event_id = u.event_id offset 0) e on true
+where u.tenant_id = %(tenant_id)s and e.event_id is null
+limit %(limit)s;

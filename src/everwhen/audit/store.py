@@ -7,7 +7,7 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
-from everwhen.audit.model import Backlog, ChainName, ChainRow, EventRow, Head, Server, StoredHead, Unsealed
+from everwhen.audit.model import Backlog, ChainName, ChainRow, EventRow, Head, Placed, Server, StoredHead, Unsealed
 from everwhen.postgres.fetch import execute_count, fetch_all, fetch_one, fetch_optional
 from everwhen.postgres.sql import load
 
@@ -246,13 +246,30 @@ async def find_head(conn: Conn, *, tenant_id: UUID) -> StoredHead | None:
 
 
 async def read_chain(
-    conn: Conn, *, tenant_id: UUID, seq: int, epoch: UUID, event_id: UUID, limit: int
+    conn: Conn, *, tenant_id: UUID, seq: int, epoch: UUID, event_id: UUID, last: int, limit: int
 ) -> list[ChainRow]:
-    """Return up to `limit` links behind a link, in order, with their events."""
-    params = {"tenant_id": tenant_id, "seq": seq, "epoch": epoch, "event_id": event_id, "limit": limit}
+    """Return up to `limit` links behind a link and up to the place `last`, in order, with their events."""
+    params = {
+        "tenant_id": tenant_id,
+        "seq": seq,
+        "epoch": epoch,
+        "event_id": event_id,
+        "last": last,
+        "limit": limit,
+    }
     return await fetch_all(conn, _SQL["read_chain"], params, ChainRow)
 
 
-async def find_strays(conn: Conn, *, tenant_id: UUID, limit: int) -> list[UUID]:
-    """Return events that have no link and wait for none, and those that wait and are gone."""
-    return await fetch_all(conn, _SQL["find_strays"], {"tenant_id": tenant_id, "limit": limit}, UUID)
+async def find_place(conn: Conn, *, tenant_id: UUID, seq: int) -> int | None:
+    """Return the next place that has a link, from `seq` on."""
+    return await fetch_optional(conn, _SQL["find_place"], {"tenant_id": tenant_id, "seq": seq}, int)
+
+
+async def page_placed(conn: Conn, *, tenant_id: UUID, after: UUID, limit: int) -> list[Placed]:
+    """Return up to `limit` events behind one, and whether each has a link or waits for one."""
+    return await fetch_all(conn, _SQL["page_placed"], {"tenant_id": tenant_id, "after": after, "limit": limit}, Placed)
+
+
+async def find_lost(conn: Conn, *, tenant_id: UUID, limit: int) -> list[UUID]:
+    """Return events that wait for a link and are not there."""
+    return await fetch_all(conn, _SQL["find_lost"], {"tenant_id": tenant_id, "limit": limit}, UUID)
