@@ -25,6 +25,7 @@ from everwhen.http.auth import Authenticator
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.counting import Counter, allowance_of
 from everwhen.http.limits import Bucket, RateLimits, Want
+from everwhen.http.manners import reads
 from everwhen.http.plane import ControlPlane
 from everwhen.http.principal import Membership, Principal
 from everwhen.http.roles import Role
@@ -75,6 +76,7 @@ def app_with(limits, *, trusted=(), database=None, authenticator=None):
         return "here"
 
     @router.post("/v1/worker/claim")
+    @reads
     async def claim(access: Anybody) -> str:
         return "nothing"
 

@@ -68,7 +68,7 @@ async def make_calendar(database, tenant, *, closed, around=None):
     today = (around or await now_of(database)).astimezone(UTC).date()
     days = [{"date": str(today + timedelta(days=day)), "hours": "closed"} for day in closed]
     draft = CalendarDraft(definition=parse_definition({"days": days}), changed_by="tester", reason=None)
-    known = await calendars.list_calendars(database, tenant_id=tenant.id, limit=1)
+    known = (await calendars.list_calendars(database, tenant_id=tenant.id, limit=1)).rows
     make = calendars.replace_calendar if known else calendars.create_calendar
     await make(database, tenant_id=tenant.id, name="de", draft=draft)
 
