@@ -157,9 +157,12 @@ async def test_a_run_has_its_schedules_revision_input_and_priority_or_its_tasks(
 )
 async def test_the_turn_of_a_year_or_a_week_is_no_boundary(database, tenant, scheduler, stretch):
     at, days = stretch
-    schedule = await make_schedule(database, tenant, trigger={"kind": "cron", "expr": "*/10 * * * *"})
-    replay = CatchUp(policy=CatchUpPolicy.REPLAY)
-    await change_catch_up(database, tenant, replay)
+    schedule = await make_schedule(
+        database,
+        tenant,
+        trigger={"kind": "cron", "expr": "*/10 * * * *"},
+        catch_up=CatchUp(policy=CatchUpPolicy.REPLAY),
+    )
     await wind_back(database, schedule, to=at)
     now = at + days * DAY + 40 * SECOND
     await until_done(scheduler, now)
@@ -276,8 +279,9 @@ async def test_a_watermark_that_went_back_by_itself_plans_no_run_twice(database,
 
 
 async def test_a_long_outage_is_worked_off_tick_by_tick_while_live_planning_goes_on(database, tenant, scheduler):
-    schedule = await make_schedule(database, tenant, trigger=EVERY_SECOND)
-    await change_catch_up(database, tenant, CatchUp(policy=CatchUpPolicy.REPLAY))
+    schedule = await make_schedule(
+        database, tenant, trigger=EVERY_SECOND, catch_up=CatchUp(policy=CatchUpPolicy.REPLAY)
+    )
     now = schedule.decided_until
     start = now - 4 * HOUR
     await wind_back(database, schedule, to=start)
@@ -313,8 +317,7 @@ async def test_a_long_outage_is_worked_off_tick_by_tick_while_live_planning_goes
 )
 async def test_what_was_missed_becomes_runs_and_verdicts_as_the_policy_says(database, tenant, scheduler, case):
     catch_up, planned, verdicts = case
-    schedule = await make_schedule(database, tenant, trigger={"kind": "cron", "expr": "0 * * * *"})
-    await change_catch_up(database, tenant, catch_up)
+    schedule = await make_schedule(database, tenant, trigger={"kind": "cron", "expr": "0 * * * *"}, catch_up=catch_up)
     noon = datetime(2026, 11, 20, 12, tzinfo=UTC)
     await wind_back(database, schedule, to=noon)
     await scheduler.tick(noon + 5 * HOUR + 59 * MINUTE + 30 * SECOND)  # five are due, the sixth comes in half a minute
@@ -328,8 +331,9 @@ async def test_what_was_missed_becomes_runs_and_verdicts_as_the_policy_says(data
 
 
 async def test_a_long_stretch_of_missed_instants_is_one_span(database, tenant, scheduler):
-    schedule = await make_schedule(database, tenant, trigger=MINUTELY)
-    await change_catch_up(database, tenant, CatchUp(policy=CatchUpPolicy.SKIP, grace=timedelta(0)))
+    schedule = await make_schedule(
+        database, tenant, trigger=MINUTELY, catch_up=CatchUp(policy=CatchUpPolicy.SKIP, grace=timedelta(0))
+    )
     noon = datetime(2026, 11, 20, 12, tzinfo=UTC)
     await wind_back(database, schedule, to=noon)
     await scheduler.tick(noon + 5 * HOUR + SECOND)
@@ -362,8 +366,9 @@ async def test_the_instants_of_a_pause_are_recorded_as_skipped(database, tenant,
 
 
 async def test_partitions_of_past_weeks_are_made_when_they_are_needed(database, tenant, scheduler):
-    schedule = await make_schedule(database, tenant, trigger={"kind": "cron", "expr": "0 0 * * 3"})
-    await change_catch_up(database, tenant, CatchUp(policy=CatchUpPolicy.REPLAY))
+    schedule = await make_schedule(
+        database, tenant, trigger={"kind": "cron", "expr": "0 0 * * 3"}, catch_up=CatchUp(policy=CatchUpPolicy.REPLAY)
+    )
     start = schedule.decided_until - 5 * 365 * DAY
     await wind_back(database, schedule, to=start)
     now = start + 40 * DAY
@@ -452,9 +457,11 @@ async def test_a_schedule_that_is_repaired_goes_on_where_it_stopped(database, te
 
 @pytest.mark.parametrize("bad", [0, 3, 6])
 async def test_a_plan_that_cannot_be_written_is_put_off_and_keeps_no_other_back(database, tenant, scheduler, bad):
-    made = [await make_schedule(database, tenant, name=f"s{n}", trigger=MINUTELY) for n in range(7)]
     # A grace this long makes all of it merely late: no arrears, but planned like what is live.
-    await change_catch_up(database, tenant, CatchUp(grace=13 * 365 * DAY), name=f"s{bad}")
+    lenient = {bad: CatchUp(grace=13 * 365 * DAY)}
+    made = [
+        await make_schedule(database, tenant, name=f"s{n}", trigger=MINUTELY, catch_up=lenient.get(n)) for n in range(7)
+    ]
     now = made[-1].decided_until + MINUTE
     await wind_back(database, made[bad], to=now - 12 * 365 * DAY)  # no partition may be made so far back
 
@@ -469,10 +476,10 @@ async def test_a_plan_that_cannot_be_written_is_put_off_and_keeps_no_other_back(
 
 @pytest.mark.parametrize("bad", [0, 3, 6])
 async def test_arrears_that_cannot_be_written_are_put_off_and_keep_no_other_back(database, tenant, scheduler, bad):
-    made = [await make_schedule(database, tenant, name=f"s{n}", trigger=MINUTELY) for n in range(7)]
+    replay = CatchUp(policy=CatchUpPolicy.REPLAY)
+    made = [await make_schedule(database, tenant, name=f"s{n}", trigger=MINUTELY, catch_up=replay) for n in range(7)]
     now = made[-1].decided_until + MINUTE
     for number, schedule in enumerate(made):
-        await change_catch_up(database, tenant, CatchUp(policy=CatchUpPolicy.REPLAY), name=schedule.name)
         await wind_back(database, schedule, to=now - (12 * 365 * DAY if number == bad else HOUR))
     await until_done(scheduler, now)
 
