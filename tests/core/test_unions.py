@@ -191,11 +191,16 @@ def test_bounds_keep_what_lies_between_and_the_first_runs_from_the_start(case, s
     zone, policy, members = case
     unbounded = Timing(AnyOf(triggers=tuple(members)), zone, *policy)
     before = start - timedelta(microseconds=1)
-    inside = list(fires(unbounded, after=before, until=start + length))
-    bounded = AnyOf(triggers=tuple(members), start=start, end=start + length, max_runs=runs)
+    try:
+        inside = list(fires(unbounded, after=before, until=start + length))
+        bounded = Timing(AnyOf(triggers=tuple(members), start=start, end=start + length, max_runs=runs), zone, *policy)
+    except TriggerError as error:
+        if error.code == "trigger.except.work":  # a member that excludes nearly all of itself is too dear to count
+            return
+        raise
 
     for after in (start - timedelta(days=400), before, start, start + length / 2):
-        found = list(fires(Timing(bounded, zone, *policy), after=after))
+        found = list(fires(bounded, after=after))
         assert found == [fire for fire in inside[:runs] if fire > after]
 
 
