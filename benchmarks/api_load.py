@@ -11,6 +11,7 @@ again: what the machine does meanwhile would show as a difference between the fi
 import argparse
 import json
 import sys
+from datetime import timedelta
 from typing import Any
 
 from benchmarks import backlog
@@ -60,9 +61,10 @@ def main() -> int:
     """Measure three times, and write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--seconds", type=int, default=60)
     options = parser.parse_args()
     exit_on_sigterm()
-    runs, schedules, seconds = (20_000, 200, 5) if options.quick else (1_000_000, 10_000, 60)
+    runs, schedules, seconds = (20_000, 200, 5) if options.quick else (1_000_000, 10_000, options.seconds)
     with running_cluster() as cluster:
         for day in range(-DAYS - 1, 1):
             cluster.sql.execute("select everwhen.ensure_week(now() + make_interval(days => %s))", (day,))
@@ -82,6 +84,8 @@ def measured(cluster: Cluster, runs: int, schedules: int, seconds: float) -> dic
     """Store so much, and send for so long."""
     cluster.reset()
     backlog.define_schedules(cluster, [TRIGGER] * schedules)
+    now = cluster.value("select now()")
+    backlog.let_plan(cluster, decided_until=now, next_at=now + timedelta(days=1))
     cluster.sql.execute("set session_replication_role = replica")  # as it was written, one by one, long ago
     for first in range(1, runs + 1, BATCH):
         cluster.sql.execute(HISTORY, {"first": first, "last": min(first + BATCH - 1, runs), "runs": runs})

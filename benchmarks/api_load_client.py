@@ -13,7 +13,7 @@ import json
 import os
 import random
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +69,7 @@ class Load:
 
     def __init__(self, client: httpx2.AsyncClient, targets: dict[str, list[str]]) -> None:
         self.took: defaultdict[str, list[float]] = defaultdict(list)
-        self.failed = 0
+        self.failed: Counter[str] = Counter()
         self._client = client
         self._targets = targets
         self._chance = random.Random(7)
@@ -110,7 +110,8 @@ class Load:
     async def _timed(self, kind: str, due: float, sent: Any) -> None:
         answer = await sent
         self.took[kind].append(time.perf_counter() - due)
-        self.failed += answer.status_code >= 400
+        if answer.status_code >= 400:
+            self.failed[f"{kind}: {answer.status_code} {answer.json()['code']}"] += 1
 
 
 def summary(seconds: list[float]) -> dict[str, float]:
