@@ -16,6 +16,7 @@ from everwhen.errors import Conflict, InvalidInput, NotFound
 from everwhen.postgres.pool import Database
 from everwhen.runs import service as runs
 from everwhen.runs.model import RunFilter
+from everwhen.schedules import looking_ahead
 from everwhen.schedules import service as schedules
 from everwhen.schedules.arrears.worker import work_off
 from everwhen.schedules.model import ScheduleDraft, Spec
@@ -295,7 +296,7 @@ async def test_two_changes_at_once_both_hold(database, tenant):
 
 async def test_a_preview_shows_skips_and_folds_between_the_fires(database, tenant):
     timing = Timing(parse_trigger({"kind": "cron", "expr": "30 2 28-30 3 *"}), "Europe/Berlin", GapPolicy.SKIP)
-    found = await schedules.preview(database, tenant_id=tenant.id, timing=timing, count=3)
+    found = (await looking_ahead.preview(database, tenant_id=tenant.id, timing=timing, count=3)).occurrences
 
     assert sum(occurrence.skipped is None for occurrence in found) == 3
     assert [o.nominal_at.isoformat() for o in found][:2] == ["2027-03-28T01:00:00+00:00", "2027-03-29T00:30:00+00:00"]

@@ -17,9 +17,9 @@ from everwhen.core.triggers import FoldPolicy, GapPolicy, Timing, parse_trigger
 from everwhen.core.zones import find_zone
 from everwhen.postgres.pool import Database
 from everwhen.schedules import service as schedules
+from everwhen.schedules.looking_ahead import look_ahead
 from everwhen.schedules.model import ScheduleDraft, Spec
 from everwhen.schedules.scheduler import Scheduler
-from everwhen.schedules.service import look_ahead
 from tests.factories import TESTER, make_task, make_tenant
 
 YEAR_BEFORE = datetime(2026, 1, 2, tzinfo=UTC)

@@ -21,8 +21,8 @@ from everwhen.core.errors import TriggerError
 from everwhen.core.explain import explain
 from everwhen.core.flex import Flex, FlexMode, due_after
 from everwhen.core.forecast import Forecast, Item, Smoothing, forecast, smooth
-from everwhen.core.triggers import Occurrence, Timing, calendar_names, next_after
-from everwhen.core.zones import add
+from everwhen.core.triggers import Occurrence, Timing, calendar_names, next_after, occurrences
+from everwhen.core.zones import LAST_INSTANT, add
 from everwhen.errors import Conflict, NotFound
 from everwhen.postgres.pool import Database
 from everwhen.schedules import service, store
@@ -35,6 +35,9 @@ MOST_SCHEDULES: Final = 20_000
 PAGE: Final = 1_000
 MOST_NEIGHBOURS: Final = 2_000
 """Among how many schedules a preview looks for neighbours."""
+
+SKIPS_BETWEEN_FIRES: Final = 3
+"""How many skipped instants a preview shows for each fire, on the average."""
 
 MOST_SMOOTHED: Final = 200
 """How many schedules one request to smooth changes."""
@@ -114,12 +117,12 @@ async def preview(  # what a timing is and who asks
 ) -> Previewed:
     """Return the next `count` fires from now on, and what a person wants to know about the timing."""
     async with db.tenant(tenant_id) as conn:
+        now = conn.now
         timing = await service.bound(conn, tenant_id=tenant_id, timing=timing)
-    found = await service.preview(db, tenant_id=tenant_id, timing=timing, count=count)
+    # A trigger may search centuries for its next fire: off the loop, so that nobody else waits for it.
+    found = await asyncio.to_thread(look_ahead, timing, after=now, count=count)
     fires = [each.nominal_at for each in found if each.skipped is None]
     neighbours = await find_neighbours(db, tenant_id=tenant_id, instants=fires[:MOST_COMPARED])
-    async with db.tenant(tenant_id) as conn:
-        now = conn.now
     ahead = await asyncio.to_thread(lambda: list(touches(timing, after=now, until=add(now, TWO_YEARS))))
     frequency = await asyncio.to_thread(fires_a_year, timing, after=now)
     return Previewed(
@@ -130,6 +133,17 @@ async def preview(  # what a timing is and who asks
         frequency=frequency,
         sentence=explain(timing.trigger),
     )
+
+
+def look_ahead(timing: Timing, *, after: datetime, count: int, until: datetime = LAST_INSTANT) -> list[Occurrence]:
+    """Return the next `count` fires, with the instants in between that are skipped: what every preview shows."""
+    found: list[Occurrence] = []
+    for occurrence in occurrences(timing, after=after, until=until, limit=count * SKIPS_BETWEEN_FIRES):
+        found.append(occurrence)
+        count -= occurrence.skipped is None
+        if count == 0:
+            break
+    return found
 
 
 async def look(db: Database, *, tenant_id: UUID | None, start: datetime | None, minutes: int) -> Looked:

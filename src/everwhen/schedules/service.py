@@ -12,7 +12,6 @@ A change happens in one transaction that holds the schedule's watermark, so the 
 A crash before the commit leaves all of it undone; a repeated request then starts from the same place.
 """
 
-import asyncio
 import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -32,16 +31,14 @@ from everwhen.core.quotas import Limit
 from everwhen.core.reasons import Reason
 from everwhen.core.targets import workflow_of
 from everwhen.core.triggers import (
-    Occurrence,
     Timing,
     bind,
     calendar_names,
     next_after,
     next_look,
-    occurrences,
     refuse_dense_rolls,
 )
-from everwhen.core.zones import FIRST_INSTANT, LAST_INSTANT, tz_version
+from everwhen.core.zones import FIRST_INSTANT, tz_version
 from everwhen.errors import Conflict, InvalidInput, NotFound
 from everwhen.limits import quotas
 from everwhen.lists import Listed
@@ -71,9 +68,6 @@ from everwhen.schedules.model import (
 )
 
 _LABELS: Final = {"tags", "owner"}
-
-SKIPS_BETWEEN_FIRES: Final = 3
-"""How many skipped instants a preview shows for each fire, on the average."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -376,15 +370,6 @@ async def lock_schedule(conn: Connection, *, tenant_id: UUID, name: str, change:
     return await _locked(conn, tenant_id, name, change)
 
 
-async def preview(db: Database, *, tenant_id: UUID, timing: Timing, count: int) -> list[Occurrence]:
-    """Return the next `count` fires from now on, with the instants in between that are skipped."""
-    async with db.tenant(tenant_id) as conn:
-        now = conn.now
-        timing = await bound(conn, tenant_id=tenant_id, timing=timing)
-    # A trigger may search centuries for its next fire: off the loop, so that nobody else waits for it.
-    return await asyncio.to_thread(look_ahead, timing, after=now, count=count)
-
-
 async def bound(conn: Connection, *, tenant_id: UUID, timing: Timing) -> Timing:
     """Return a timing with its calendars, as they are now."""
     books = await load_books(conn, ((tenant_id, name) for name in calendar_names(timing)))
@@ -395,17 +380,6 @@ def refuse_never(spec: Spec) -> None:
     """Raise TriggerError when there is not one instant, past or future, at which this would fire."""
     if next_after(spec.timing, FIRST_INSTANT) is None:
         raise TriggerError("trigger.never", "this trigger never fires under its gap and fold policies", field="trigger")
-
-
-def look_ahead(timing: Timing, *, after: datetime, count: int, until: datetime = LAST_INSTANT) -> list[Occurrence]:
-    """Return the next `count` fires, with the instants in between that are skipped: what every preview shows."""
-    found: list[Occurrence] = []
-    for occurrence in occurrences(timing, after=after, until=until, limit=count * SKIPS_BETWEEN_FIRES):
-        found.append(occurrence)
-        count -= occurrence.skipped is None
-        if count == 0:
-            break
-    return found
 
 
 async def _replace(conn: Connection, cursor: CursorRow, after: Mapping[str, Any]) -> None:

@@ -115,22 +115,18 @@ class TaskService:
                     raise Unavailable("The task was deleted meanwhile; try again.", code="task_service.busy")
                 return await _posted_before(conn, tenant_id, known, ignored=_differences(known, wish, staged.digest))
             await self._admit(conn, tenant_id, staged, owner=owner, name=name)
-            await ensure_task(conn, tenant_id=tenant_id, draft=self._executor())
-            draft = ScheduleDraft(
-                name=made.schedule,
-                task=EXECUTOR,
-                spec=_spec(cron, run_at),
-                input=_input(made),
-                priority=made.priority,
-            )
-            schedule = await schedules.make_schedule(
-                conn, tenant_id=tenant_id, draft=draft, change=Change(by=owner, reason="posted")
-            )
-            await store.set_schedule(conn, tenant_id=tenant_id, task_id=made.id, schedule_uid=schedule.uid)
-            made = replace(made, schedule_uid=schedule.uid)
-            view = await _view(conn, tenant_id, made)
+            view = await _view(conn, tenant_id, await self._scheduled(conn, tenant_id, made, _spec(cron, run_at)))
             await self.told(conn, None, view)
             return Posted(view=view, is_new=True, ignored=[])
+
+    async def _scheduled(self, conn: Connection, tenant_id: UUID, made: ServiceTask, spec: Spec) -> ServiceTask:
+        """Give a task that was just made its schedule."""
+        await ensure_task(conn, tenant_id=tenant_id, draft=self._executor())
+        draft = ScheduleDraft(name=made.schedule, task=EXECUTOR, spec=spec, input=_input(made), priority=made.priority)
+        change = Change(by=made.owner, reason="posted")
+        schedule = await schedules.make_schedule(conn, tenant_id=tenant_id, draft=draft, change=change)
+        await store.set_schedule(conn, tenant_id=tenant_id, task_id=made.id, schedule_uid=schedule.uid)
+        return replace(made, schedule_uid=schedule.uid)
 
     async def change(
         self,

@@ -1,5 +1,6 @@
 """What a subscription would have told: the last day's history, matched as it is when it happens."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -11,12 +12,13 @@ from everwhen.alerts.matching.telling import happening_of, occasion_of
 from everwhen.alerts.message import Occasion
 from everwhen.alerts.model import SubscriptionDraft
 from everwhen.alerts.reading import store
+from everwhen.alerts.reading.model import Found
 from everwhen.alerts.subscribing import checked
 from everwhen.core.alert_kinds import AlertKind, words_of
 from everwhen.core.alerting import match_one
 from everwhen.core.punctuality import DEFAULT_OBJECTIVE_SECONDS
 from everwhen.core.reasons import Reason
-from everwhen.postgres.pool import Database
+from everwhen.postgres.pool import Connection, Database
 
 SPAN: Final = timedelta(days=1)
 MOST_LOOKED_AT: Final = 1_000
@@ -53,22 +55,7 @@ async def preview(db: Database, *, tenant_id: UUID, draft: SubscriptionDraft) ->
             pierces=draft.pierces,
             channels=[],
         )
-        found = await store.find_signals(
-            conn, tenant_id=tenant_id, words=words_of(draft.kinds), since=since, limit=MOST_LOOKED_AT
-        )
-        if watched := sorted(_WATCHED & set(words_of(draft.kinds))):
-            found += await store.find_watched(
-                conn,
-                tenant_id=tenant_id,
-                words=watched,
-                deadlines=[Reason.DEADLINE_TOTAL],
-                objective=DEFAULT_OBJECTIVE_SECONDS,
-                since=since,
-                walk=MOST_WALKED,
-                limit=MOST_LOOKED_AT,
-                now=conn.now,
-            )
-            found.sort(key=lambda each: each.at, reverse=True)
+        found = await _found(conn, tenant_id, words_of(draft.kinds), since=since, now=conn.now)
         signals = [
             Signal(
                 tenant_id=tenant_id,
@@ -97,3 +84,24 @@ async def preview(db: Database, *, tenant_id: UUID, draft: SubscriptionDraft) ->
         is_complete=len(signals) < MOST_LOOKED_AT,
         occasions=list(occasions.values())[:MOST_SHOWN],
     )
+
+
+async def _found(
+    conn: Connection, tenant_id: UUID, words: Sequence[str], *, since: datetime, now: datetime
+) -> list[Found]:
+    """Return what happened since then and what the watch would have told, the latest first."""
+    found = await store.find_signals(conn, tenant_id=tenant_id, words=words, since=since, limit=MOST_LOOKED_AT)
+    if watched := sorted(_WATCHED & set(words)):
+        found += await store.find_watched(
+            conn,
+            tenant_id=tenant_id,
+            words=watched,
+            deadlines=[Reason.DEADLINE_TOTAL],
+            objective=DEFAULT_OBJECTIVE_SECONDS,
+            since=since,
+            walk=MOST_WALKED,
+            limit=MOST_LOOKED_AT,
+            now=now,
+        )
+        found.sort(key=lambda each: each.at, reverse=True)
+    return found
