@@ -18,6 +18,11 @@ from obstore.store import MemoryStore
 
 from everwhen import failpoints
 from everwhen.alerts import service
+from everwhen.audit import service as audit
+from everwhen.audit.model import Actor, Deed
+from everwhen.audit.notary import Notary
+from everwhen.audit.places import Shelf
+from everwhen.audit.sealer import ChainSealer
 from everwhen.cli import main
 from everwhen.core.alert_kinds import AlertKind
 from everwhen.core.lifecycle import RunState
@@ -255,6 +260,28 @@ class Scene:
 
     async def upload_is_done(self) -> bool:
         return await self.count("payloads") == 1
+
+    async def pass_sealer(self) -> Any:
+        await self.tell()
+        now = await self.line.now()
+        return lambda: ChainSealer(database=self.db).tick(now)
+
+    async def sealer_is_done(self) -> bool:
+        return await self.count("audit_links") == 1
+
+    async def pass_notary(self) -> Any:
+        await self.tell()
+        now = await self.line.now()
+        await ChainSealer(database=self.db).tick(now)
+        return lambda: Notary(database=self.db, places=[Shelf(MemoryStore())]).tick(now)
+
+    async def notary_is_done(self) -> bool:
+        return await self.count("audit_heads where anchored > 0") == 1
+
+    async def tell(self) -> None:
+        async with self.db.tenant(self.line.tenant.id) as conn:
+            deed = Deed(operation="create_task", resource="tasks/report")
+            await audit.record(conn, tenant_id=self.line.tenant.id, actor=Actor(subject="ada"), deed=deed)
 
     async def transaction_is_done(self) -> bool:
         return await self.count("tenants where name = 'another'") == 1

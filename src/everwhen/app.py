@@ -37,7 +37,10 @@ from everwhen.alerts.delivering.courier import Times
 from everwhen.alerts.notifier import Notifier
 from everwhen.alerts.texts import api as alert_templates_api
 from everwhen.audit import api as audit_api
+from everwhen.audit.notary import Notary
+from everwhen.audit.places import open_places
 from everwhen.audit.sealer import ChainSealer
+from everwhen.audit.signing import read_signer
 from everwhen.calendars import api as calendars_api
 from everwhen.config import RoleName, Settings
 from everwhen.core.alert_retry import Patience
@@ -194,8 +197,8 @@ async def open_services(
         )
 
 
-def make_channels(settings: Settings) -> Mapping[str, ChannelKind]:
-    """Make the kinds of channels; raise ConfigurationError for what cannot be read of their settings."""
+def make_egress(settings: Settings) -> Egress:
+    """Make the guarded way out; raise ConfigurationError for what cannot be read of its settings."""
     policy = EgressPolicy(
         allowed=settings.egress_allow,
         ports=frozenset(settings.egress_ports),
@@ -205,9 +208,14 @@ def make_channels(settings: Settings) -> Mapping[str, ChannelKind]:
         ca_file=settings.egress_ca_file,
     )
     policy.check()
+    return Egress(policy)
+
+
+def make_channels(settings: Settings) -> Mapping[str, ChannelKind]:
+    """Make the kinds of channels; raise ConfigurationError for what cannot be read of their settings."""
     return make_kinds(
         Outside(
-            egress=Egress(policy),
+            egress=make_egress(settings),
             mail_server=read_server(settings.smtp_url.get_secret_value()) if settings.smtp_url else None,
             mail_sender=read_sender(settings.smtp_from) if settings.smtp_from else None,
             plain_mail=settings.smtp_plain,
@@ -334,6 +342,21 @@ def make_notifier(services: Services) -> Notifier:
     return Notifier(database=services.database, courier=courier, retention_days=settings.alert_retention_days)
 
 
+def make_notary(services: Services) -> Notary:
+    """Make the role that notes where the audit's chains end; raise ConfigurationError for a place that is none."""
+    settings = services.settings
+    key, webhook = (
+        None if secret is None else secret.get_secret_value()
+        for secret in (settings.audit_anchor_key, settings.audit_anchor_webhook)
+    )
+    return Notary(
+        database=services.database,
+        places=open_places(settings.audit_anchor_url, webhook, egress=lambda: make_egress(settings)),
+        signer=None if key is None else read_signer(key),
+        period=timedelta(seconds=settings.audit_anchor_seconds),
+    )
+
+
 MAKERS: Final[Mapping[str, Callable[[Services], Role]]] = {
     "scheduler": lambda services: Scheduler(
         database=services.database,
@@ -374,6 +397,7 @@ MAKERS: Final[Mapping[str, Callable[[Services], Role]]] = {
     "porter": lambda services: Porter(database=services.database, depot=services.payloads.depot),
     "notifier": make_notifier,
     "sealer": lambda services: ChainSealer(database=services.database),
+    "notary": make_notary,
 }
 """How each role that ticks is made; the API is served apart."""
 

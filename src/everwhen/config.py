@@ -55,6 +55,7 @@ RoleName = Literal[
     "sweeper",
     "notifier",
     "sealer",
+    "notary",
 ]
 ALL_ROLES: Final[tuple[RoleName, ...]] = (
     "api",
@@ -70,6 +71,7 @@ ALL_ROLES: Final[tuple[RoleName, ...]] = (
     "sweeper",
     "notifier",
     "sealer",
+    "notary",
 )
 
 
@@ -204,6 +206,22 @@ class Settings(BaseSettings):
     )
     sealing_keys: SecretStr | None = Field(
         None, description="Keys that seal tenants' secrets, `name:key` by commas, the first one seals; `up` keeps one."
+    )
+    audit_anchor_url: str | None = Field(
+        None,
+        description="Where the ends of the audit's chains are noted: s3://bucket/prefix, or a folder; unset: nowhere.",
+    )
+    audit_anchor_webhook: SecretStr | None = Field(
+        None, description="A URL that is told the same by POST; unset: nobody is."
+    )
+    audit_anchor_key: SecretStr | None = Field(
+        None, description="The key that signs it, `name:key`, of `everwhen audit key`; unset: nothing is signed."
+    )
+    audit_anchor_seconds: Annotated[float, Field(ge=1, le=86_400)] = Field(
+        60.0, description="How often a chain that goes on is noted."
+    )
+    audit_public_keys: Listed[str] = Field(
+        (), description="Keys of which one has to have signed what `audit verify` believes, `name:key` by commas."
     )
     egress_allow: Listed[Network] = Field(
         (), description="Networks that are not public and that alerts may reach all the same, by commas."

@@ -75,6 +75,18 @@ AUDIT_UNSEALED: Final = Gauge("everwhen_audit_unsealed", "Audit events that have
 AUDIT_LAG: Final = Gauge(
     "everwhen_audit_seal_lag_seconds", "How long the oldest audit event without a link has had none.", registry=REGISTRY
 )
+AUDIT_NOTES: Final = Counter(
+    "everwhen_audit_notes_total",
+    "Tries to note where chains end, outside of the database.",
+    ["outcome"],
+    registry=REGISTRY,
+)
+AUDIT_UNANCHORED: Final = Gauge(
+    "everwhen_audit_unanchored_chains", "Chains with an end that is noted nowhere outside.", registry=REGISTRY
+)
+AUDIT_BROKEN: Final = Gauge(
+    "everwhen_audit_broken_chains", "Chains that do not follow from what was noted of them.", registry=REGISTRY
+)
 
 ProcessCollector(registry=REGISTRY)
 

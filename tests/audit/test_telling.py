@@ -207,13 +207,13 @@ async def test_what_cannot_be_read_is_refused_where_it_stands(ada, tenant, text)
 
 
 @pytest.mark.parametrize("role", ["app", "superuser"])
-@pytest.mark.parametrize("table", ["audit_events", "audit_links", "audit_checkpoints", "audit_epochs"])
+@pytest.mark.parametrize("table", ["audit_events", "audit_links", "audit_epochs"])
 async def test_the_audit_is_append_only_for_the_application_and_for_whoever_owns_it(
     *, database, tenant, server, work_database, role, table
 ):
     await _furnish(database, tenant)
     with psycopg.connect(server.superuser(work_database), autocommit=True) as conn:
-        seed(conn, tenant.id)
+        seed(conn)
         child = conn.execute("select tableoid::regclass::text from everwhen.audit_events").fetchone()[0]
     targets = [f"everwhen.{table}", *([child] if table == "audit_events" else [])]
     with psycopg.connect(getattr(server, role)(work_database), autocommit=True) as conn:
@@ -226,16 +226,11 @@ async def test_the_audit_is_append_only_for_the_application_and_for_whoever_owns
                     conn.execute(statement)
 
 
-def seed(conn, tenant_id):
+def seed(conn):
     """One row of each table that has none."""
     conn.execute("insert into everwhen.audit_links select tenant_id, event_id, 1, event_id, sha256('') from"
                  " everwhen.audit_events limit 1")  # fmt: skip
     conn.execute("insert into everwhen.audit_epochs values (gen_random_uuid(), 'one', '1', now())")
-    conn.execute(
-        "insert into everwhen.audit_checkpoints"
-        " values (%s, 1, sha256(''), gen_random_uuid(), now(), 'k', sha256('') || sha256(''))",
-        (tenant_id,),
-    )
 
 
 async def test_an_event_lies_in_the_week_it_was_told_in(database, server, work_database):

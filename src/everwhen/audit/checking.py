@@ -41,9 +41,9 @@ async def find_head(db: Database, tenant_id: UUID) -> Anchor | None:
     return None if found is None else _head(tenant_id, found)
 
 
-async def read_chain(db: Database, tenant_id: UUID) -> AsyncGenerator[Link]:
-    """Yield the links of a chain in order; of a place that is there twice the older epoch first."""
-    seq: int | None = 1
+async def read_chain(db: Database, tenant_id: UUID, *, first: int = 1) -> AsyncGenerator[Link]:
+    """Yield the links of a chain from a place on, in order; of a place that is there twice the older epoch first."""
+    seq: int | None = first
     epoch, event_id = FIRST, FIRST
     while seq is not None and seq <= LAST_SEQ:
         last = min(seq + PAGE - 1, LAST_SEQ)

@@ -148,3 +148,25 @@ class Placed:
 
     event_id: UUID
     is_placed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unanchored:
+    """A chain that is to be noted outside: where it ends, and where it was noted last."""
+
+    tenant_id: UUID
+    seq: int
+    epoch: UUID
+    hash: bytes
+    anchored: int
+    anchored_hash: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How chains stand: how many, with something that is not noted outside, and that do not follow from what was."""
+
+    chains: int
+    unanchored: int
+    broken: int
+    noted_at: datetime | None

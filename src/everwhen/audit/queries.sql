@@ -223,3 +223,46 @@ left join lateral (
   where e.tenant_id = u.tenant_id and e.event_id = u.event_id offset 0) e on true
 where u.tenant_id = %(tenant_id)s and e.event_id is null
 limit %(limit)s;
+
+-- name: claim_unanchored
+-- Chains that have gone on since they were noted outside, and those that were noted long ago, whose notes are repeated.
+-- Whoever claims one has it for a while; a note that is made twice is no harm.
+with due as (
+  select h.tenant_id from everwhen.audit_heads h
+  where h.anchored_at <= %(noted_before)s and h.seq > 0 and h.epoch is not null
+    and (h.seq <> h.anchored or h.anchored_at <= %(repeat_before)s)
+    and (h.held_until is null or h.held_until <= %(now)s)
+  order by h.anchored_at
+  limit %(limit)s
+  for update skip locked)
+update everwhen.audit_heads h
+set held_until = %(held_until)s
+from due
+where h.tenant_id = due.tenant_id
+returning h.tenant_id, h.seq, h.epoch, h.hash, h.anchored, h.anchored_hash;
+
+-- name: mark_anchored
+-- Only forward: somebody else may have noted more meanwhile. What is not whole yet is due again at once.
+update everwhen.audit_heads h
+set anchored = n.seq, anchored_hash = n.hash, held_until = null, fault = null,
+    anchored_at = case when n.is_whole then %(now)s else h.anchored_at end
+from unnest(%(tenant_ids)s::uuid[], %(seqs)s::bigint[], %(hashes)s::bytea[], %(whole)s::boolean[])
+  as n (tenant_id, seq, hash, is_whole)
+where h.tenant_id = n.tenant_id and h.anchored <= n.seq;
+
+-- name: hold_chains
+-- A place is away: leave these alone for a while.
+update everwhen.audit_heads h set held_until = %(held_until)s where h.tenant_id = any(%(tenant_ids)s::uuid[]);
+
+-- name: mark_broken
+-- Its hold stays, so it is looked at again when that is over.
+update everwhen.audit_heads h
+set fault = n.fault
+from unnest(%(tenant_ids)s::uuid[], %(faults)s::text[]) as n (tenant_id, fault)
+where h.tenant_id = n.tenant_id;
+
+-- name: read_standing
+select count(*) as chains, count(*) filter (where h.seq <> h.anchored) as unanchored,
+       count(*) filter (where h.fault is not null) as broken,
+       max(h.anchored_at) filter (where h.anchored > 0) as noted_at
+from everwhen.audit_heads h where h.seq > 0;

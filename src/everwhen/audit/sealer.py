@@ -20,7 +20,7 @@ from itertools import groupby
 from typing import Final
 from uuid import UUID
 
-from everwhen import clock
+from everwhen import clock, failpoints
 from everwhen.audit import store
 from everwhen.audit.model import Head, Unsealed
 from everwhen.core.audit_chain import genesis, link
@@ -62,6 +62,8 @@ class ChainSealer:
             events = await store.take_unsealed(conn, tenant_ids=[head.tenant_id for head in heads], limit=self.batch)
             if events:
                 await _write(conn, heads, events)
+            failpoints.hit("sealer.before_commit")
+        failpoints.hit("sealer.after_commit")
         full = len(events) >= self.batch or len(found) == self.tenants
         return Tick(done=len(events), more=bool(events) and full)
 

@@ -7,7 +7,19 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
-from everwhen.audit.model import Backlog, ChainName, ChainRow, EventRow, Head, Placed, Server, StoredHead, Unsealed
+from everwhen.audit.model import (
+    Backlog,
+    ChainName,
+    ChainRow,
+    EventRow,
+    Head,
+    Placed,
+    Server,
+    Standing,
+    StoredHead,
+    Unanchored,
+    Unsealed,
+)
 from everwhen.postgres.fetch import execute_count, fetch_all, fetch_one, fetch_optional
 from everwhen.postgres.sql import load
 
@@ -273,3 +285,54 @@ async def page_placed(conn: Conn, *, tenant_id: UUID, after: UUID, limit: int) -
 async def find_lost(conn: Conn, *, tenant_id: UUID, limit: int) -> list[UUID]:
     """Return events that wait for a link and are not there."""
     return await fetch_all(conn, _SQL["find_lost"], {"tenant_id": tenant_id, "limit": limit}, UUID)
+
+
+async def claim_unanchored(
+    conn: Conn, *, noted_before: datetime, repeat_before: datetime, now: datetime, held_until: datetime, limit: int
+) -> list[Unanchored]:
+    """Take chains that are to be noted outside, until an instant."""
+    params = {
+        "noted_before": noted_before,
+        "repeat_before": repeat_before,
+        "now": now,
+        "held_until": held_until,
+        "limit": limit,
+    }
+    return await fetch_all(conn, _SQL["claim_unanchored"], params, Unanchored)
+
+
+async def mark_anchored(
+    conn: Conn,
+    *,
+    tenant_ids: Sequence[UUID],
+    seqs: Sequence[int],
+    hashes: Sequence[bytes],
+    whole: Sequence[bool],
+    now: datetime,
+) -> int:
+    """Take down how far chains are noted outside; return how many."""
+    params = {
+        "tenant_ids": list(tenant_ids),
+        "seqs": list(seqs),
+        "hashes": list(hashes),
+        "whole": list(whole),
+        "now": now,
+    }
+    return await execute_count(conn, _SQL["mark_anchored"], params)
+
+
+async def hold_chains(conn: Conn, *, tenant_ids: Sequence[UUID], held_until: datetime) -> int:
+    """Leave chains alone until an instant; return how many."""
+    params = {"tenant_ids": list(tenant_ids), "held_until": held_until}
+    return await execute_count(conn, _SQL["hold_chains"], params)
+
+
+async def mark_broken(conn: Conn, *, tenant_ids: Sequence[UUID], faults: Sequence[str]) -> int:
+    """Take down why chains cannot be noted; return how many."""
+    params = {"tenant_ids": list(tenant_ids), "faults": list(faults)}
+    return await execute_count(conn, _SQL["mark_broken"], params)
+
+
+async def read_standing(conn: Conn) -> Standing:
+    """Return how chains stand."""
+    return await fetch_one(conn, _SQL["read_standing"], {}, Standing)

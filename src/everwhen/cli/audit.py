@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 from uuid import UUID
 
 import click
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from everwhen.audit.checking import Anchors
     from everwhen.audit.model import ChainName
+    from everwhen.audit.signing import PublicKeys
+    from everwhen.config import Settings
     from everwhen.core.audit_checking import Report
     from everwhen.postgres.pool import Database
 
@@ -73,6 +75,12 @@ def list_command(*, api: Api, output: str, platform: bool, **paging: Any) -> Non
     multiple=True,
     help="Heads that were noted before, by everwhen audit anchor or in an older export; repeatable.",
 )
+@click.option(
+    "--noted",
+    type=click.Choice(["recent", "all", "none"]),
+    default="recent",
+    help="Which notes at audit_anchor_url are held against the chains; recent: two days'. [default: recent]",
+)
 @click.option("--public-key", "public_keys", multiple=True, help="NAME:KEY; believe only anchors that it signed.")
 @chain_option
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print.")
@@ -80,19 +88,18 @@ def verify(
     *,
     export: Path | None,
     anchor_files: Sequence[Path],
+    noted: str,
     public_keys: Sequence[str],
     tenant: str | None,
     output: str,
 ) -> None:
-    """Check every chain of the audit, from its first event on.
+    """Check every chain of the audit, from its first event on, against what the notary has noted of it outside.
 
-    Without --anchor a chain that was hashed anew as a whole, or cut off together with its head, looks like a sound one.
-    Exit code 0: nothing found; 10: something was, and is listed.
+    Without any anchor a chain that was hashed anew as a whole, or cut off together with its head, looks like a sound
+    one. Exit code 0: nothing found; 10: something was, and is listed.
     """
-    if public_keys and not anchor_files:
-        raise click.UsageError("--public-key says whose anchors are believed: give --anchor as well")
     with one_line_errors():
-        anchors = _read_anchors(anchor_files, public_keys)
+        anchors = _read_anchors(anchor_files, noted, public_keys)
     with one_line_errors():
         if export is None:
             reports = asyncio.run(_with_database(lambda database: _check(database, anchors, tenant)))
@@ -231,21 +238,52 @@ def _check_export(path: Path, anchors: Anchors, tenant: str | None) -> list[tupl
     return [(report, PLATFORM_NAME if report.tenant_id == PLATFORM else str(report.tenant_id)) for report in reports]
 
 
-def _read_anchors(paths: Iterable[Path], public_keys: Sequence[str]) -> Anchors:
-    from everwhen.audit.lines import UnreadableLine, read_anchors, read_lines
-    from everwhen.audit.signing import read_public_keys
+def _read_anchors(paths: Iterable[Path], noted: str, public_keys: Sequence[str]) -> Anchors:
+    """Read what these files hold, and what the notary has noted where the settings say."""
+    from everwhen.config import load
 
-    keys = read_public_keys(public_keys) if public_keys else None
+    settings = load()
+    keys = _keys(settings, public_keys)
+    shelf = settings.audit_anchor_url if noted != "none" else None
+    if public_keys and not paths and shelf is None:
+        raise click.UsageError("--public-key says whose anchors are believed: give --anchor, or set audit_anchor_url")
     found: dict[UUID, list[Any]] = {}
     for path in paths:
-        try:
-            with path.open("rb") as stream:
-                read = read_anchors(read_lines(stream), source=str(path), keys=keys)
-        except UnreadableLine as error:
-            raise click.UsageError(f"--anchor {path}: {error}") from error
-        for tenant_id, noted in read.items():
-            found.setdefault(tenant_id, []).extend(noted)
+        with path.open("rb") as stream:
+            _take_anchors(found, stream, source=str(path), keys=keys)
+    if shelf is not None:
+        asyncio.run(_take_noted(found, shelf, keys, all_days=noted == "all"))
     return found
+
+
+def _keys(settings: Settings, public_keys: Sequence[str]) -> PublicKeys | None:
+    """Return whose anchors are believed: those that were named here, or those of the settings; None: anybody's."""
+    from everwhen.audit.signing import read_public_keys, read_signer
+
+    entries = list(public_keys or settings.audit_public_keys)
+    if not entries and settings.audit_anchor_key is not None:
+        entries = [read_signer(settings.audit_anchor_key.get_secret_value()).public_entry]
+    return read_public_keys(entries) if entries else None
+
+
+async def _take_noted(found: dict[UUID, list[Any]], location: str, keys: PublicKeys | None, *, all_days: bool) -> None:
+    from io import BytesIO
+
+    from everwhen.audit.places import Shelf
+
+    async for name, content in Shelf.at(location).read(all_days=all_days):
+        _take_anchors(found, BytesIO(content), source=name, keys=keys)
+
+
+def _take_anchors(found: dict[UUID, list[Any]], stream: IO[bytes], *, source: str, keys: PublicKeys | None) -> None:
+    from everwhen.audit.lines import UnreadableLine, read_anchors, read_lines
+
+    try:
+        read = read_anchors(read_lines(stream), source=source, keys=keys)
+    except UnreadableLine as error:
+        raise click.UsageError(f"the anchors in {source}: {error}") from error
+    for tenant_id, noted in read.items():
+        found.setdefault(tenant_id, []).extend(noted)
 
 
 def _named(chain: ChainName) -> str:

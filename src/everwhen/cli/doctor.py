@@ -6,6 +6,7 @@ import json
 import sys
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -15,7 +16,11 @@ from everwhen.cli.client import Target, find_target
 if TYPE_CHECKING:
     import httpx2
 
+    from everwhen.audit.model import Standing
+    from everwhen.config import Settings
+
 MOST_SKEW_SECONDS: Final = 2.0
+MOST_SEAL_SECONDS: Final = 60.0
 _COLOURS: Final = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
@@ -126,7 +131,7 @@ def _database() -> list[Finding]:
     conninfo = settings.database_url.get_secret_value()
     schema = _schema(conninfo)
     keys = None if settings.sealing_keys is None else settings.sealing_keys.get_secret_value()
-    return [schema, *([_sealing(conninfo, keys)] if schema.verdict == "ok" else [])]
+    return [schema, *([_sealing(conninfo, keys), *_audit(conninfo, settings)] if schema.verdict == "ok" else [])]
 
 
 def _sealing(conninfo: str, keys: str | None) -> Finding:
@@ -149,6 +154,53 @@ def _sealing(conninfo: str, keys: str | None) -> Finding:
         detail = "none is set: channels of alerts cannot keep secrets"
         return Finding(check=check, verdict="warn", detail=detail, fix="everwhen key new")
     return Finding(check=check, verdict="ok", detail=f"every secret can be opened ({len(known)} set here)")
+
+
+def _audit(conninfo: str, settings: Settings) -> list[Finding]:
+    """Say how far the audit is sealed and noted outside, and whether that is outside at all."""
+    import asyncio
+
+    check = "audit"
+    standing, unsealed_seconds = asyncio.run(_standing(conninfo))
+    if standing.broken:
+        detail = f"{standing.broken} chains do not follow from what was noted of them: somebody has changed the audit"
+        return [Finding(check=check, verdict="fail", detail=detail, fix="everwhen audit verify")]
+    if unsealed_seconds > MOST_SEAL_SECONDS:
+        detail = f"events have no link since {unsealed_seconds:.0f} s"
+        return [Finding(check=check, verdict="warn", detail=detail, fix="run the role sealer")]
+    url = settings.audit_anchor_url
+    if url is None and settings.audit_anchor_webhook is None:
+        detail = "sealed, and noted nowhere outside: a chain that is hashed anew as a whole would look sound"
+        return [Finding(check=check, verdict="warn", detail=detail, fix="set EVERWHEN_AUDIT_ANCHOR_URL")]
+    if url is not None and _is_within(url, settings.payload_url, settings.data_dir):
+        detail = f"{url} lies where the payloads or the database do: who has these can change it"
+        return [Finding(check=check, verdict="warn", detail=detail, fix="give anchors a bucket of their own")]
+    noted = "nothing yet" if standing.noted_at is None else f"last at {standing.noted_at:%Y-%m-%d %H:%M:%SZ}"
+    verdict = "ok" if standing.noted_at is not None or not standing.chains else "warn"
+    fix = "" if verdict == "ok" else "run the role notary"
+    detail = f"sealed; {standing.chains} chains, {standing.unanchored} with something not noted outside, {noted}"
+    return [Finding(check=check, verdict=verdict, detail=detail, fix=fix)]
+
+
+def _is_within(url: str, payload_url: str | None, data_dir: Path | None) -> bool:
+    from everwhen.postgres.host import default_data_dir
+
+    if "://" in url:
+        return payload_url is not None and f"{url.rstrip('/')}/".startswith(f"{payload_url.rstrip('/')}/")
+    folder = Path(url).absolute()
+    others = [data_dir or default_data_dir(Path.cwd())]
+    if payload_url is not None and "://" not in payload_url:
+        others.append(Path(payload_url))
+    return any(folder.is_relative_to(other.absolute()) for other in others)
+
+
+async def _standing(conninfo: str) -> tuple[Standing, float]:
+    from everwhen.audit.backlog import read_standing
+    from everwhen.postgres.pool import Database, PoolLimits
+
+    limits = PoolLimits(min_size=1, max_size=1, borrow_seconds=5.0)
+    async with await Database.open(conninfo, limits=limits) as database, database.system() as conn:
+        return await read_standing(conn)
 
 
 async def _wrapped_by(conninfo: str) -> dict[str, int]:

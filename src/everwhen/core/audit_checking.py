@@ -108,12 +108,22 @@ class Report:
 class Check:
     """The check of one chain: `take` each link, in order, then `end`."""
 
-    def __init__(self, tenant_id: UUID, anchors: Iterable[Anchor] = (), *, own: Anchor | None = None) -> None:
-        """Begin at the chain's beginning. `own` is the chain's own head, as it was before the links were read."""
-        self.report = Report(tenant_id=tenant_id)
-        self._seq = 0
-        self._epoch: UUID | None = None
-        self._hash: bytes | None = genesis(tenant_id)
+    def __init__(
+        self,
+        tenant_id: UUID,
+        anchors: Iterable[Anchor] = (),
+        *,
+        own: Anchor | None = None,
+        since: Anchor | None = None,
+    ) -> None:
+        """Begin behind `since`, or at the chain's beginning.
+
+        `own` is the chain's own head, as it was before the links were read.
+        """
+        self.report = Report(tenant_id=tenant_id, last=0 if since is None else since.seq)
+        self._seq = self.report.last
+        self._epoch: UUID | None = None if since is None else since.epoch
+        self._hash: bytes | None = genesis(tenant_id) if since is None else since.hash
         self._own = own
         noted = [] if own is None else [own]
         for anchor in anchors:

@@ -11,7 +11,6 @@ that a removal which comes late removes nothing but what it was meant for.
 
 import asyncio
 import contextlib
-import os
 import shutil
 from collections.abc import AsyncIterator, Generator
 from pathlib import Path
@@ -19,24 +18,17 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 import obstore
-from obstore.exceptions import BaseError
-from obstore.store import LocalStore, from_url
+from obstore.store import LocalStore
 
-from everwhen.errors import ConfigurationError, Unavailable
+from everwhen.errors import Unavailable
+from everwhen.objects import FAILED, FOLDER_MODE, REQUEST_SECONDS, is_folder, open_bucket, settle
 
 if TYPE_CHECKING:
-    from obstore.store import ClientConfig, ObjectStore
+    from obstore.store import ObjectStore
 
 PIECE_BYTES: Final = 8 * 1024 * 1024
 STREAM_BYTES: Final = 256 * 1024
 LIST_BATCH: Final = 1_000
-REQUEST_SECONDS: Final = 60.0
-"""How long one request to the store may take, with its repetitions."""
-
-FILE_MODE: Final = 0o640
-FOLDER_MODE: Final = 0o750
-
-_FAILED: Final = (BaseError, OSError, TimeoutError)
 
 
 class Depot:
@@ -61,16 +53,9 @@ class Depot:
 
         For S3 the rest is read from the environment: AWS_ENDPOINT, AWS_REGION, AWS_ACCESS_KEY_ID and so on.
         """
-        try:
-            if isinstance(location, Path) or "://" not in location:
-                return cls(None, folder=Path(location).absolute())
-            timeouts: ClientConfig = {"timeout": f"{REQUEST_SECONDS / 2:.0f}s", "connect_timeout": "5s"}
-            if os.environ.get("AWS_ALLOW_HTTP", "").lower() == "true":  # our options would hide it
-                timeouts["allow_http"] = True
-            return cls(_from_url(location, timeouts))
-        except (*_FAILED, ValueError) as error:
-            reason = str(error).splitlines()[0]
-            raise ConfigurationError(f"the payload store at {location} cannot be opened: {reason}") from error
+        if is_folder(location):
+            return cls(None, folder=Path(location).absolute())
+        return cls(open_bucket(str(location), called="payload store"))
 
     async def put(self, tenant_id: UUID, object_id: UUID, piece: int, data: bytes) -> None:
         """Write one piece, so that it is still there after a loss of power; raise Unavailable."""
@@ -79,7 +64,7 @@ class Depot:
             async with asyncio.timeout(REQUEST_SECONDS):
                 await obstore.put_async(self._store, key, data, use_multipart=False)
                 if self._folder is not None:
-                    await asyncio.to_thread(_settle, self._folder / key)
+                    await asyncio.to_thread(settle, self._folder / key)
 
     async def read(self, tenant_id: UUID, object_id: UUID, pieces: int) -> AsyncIterator[bytes]:
         """Yield an object's bytes; raise Unavailable."""
@@ -104,24 +89,8 @@ class Depot:
                 return removed
 
 
-def _from_url(location: str, timeouts: "ClientConfig") -> "ObjectStore":
-    return from_url(location, client_options=timeouts)  # pyright: ignore[reportUnknownVariableType] - half typed
-
-
 def _key(tenant_id: UUID, object_id: UUID, piece: int) -> str:
     return f"{tenant_id}/{object_id}/{piece:06}"
-
-
-def _settle(file: Path) -> None:
-    """Close the file to strangers, and have it and its name on the disk."""
-    with file.open("rb") as opened:
-        os.fchmod(opened.fileno(), FILE_MODE)
-        os.fsync(opened.fileno())
-    folder = os.open(file.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _remove_folder(folder: Path) -> None:
@@ -135,5 +104,5 @@ def _remove_folder(folder: Path) -> None:
 def _away() -> Generator[None]:
     try:
         yield
-    except _FAILED as error:
+    except FAILED as error:
         raise Unavailable("The payload store does not answer; try again.", code="payload.store_away") from error

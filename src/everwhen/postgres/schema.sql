@@ -531,21 +531,6 @@ PARTITION BY RANGE (run_id);
 
 ALTER TABLE ONLY everwhen.attempts FORCE ROW LEVEL SECURITY;
 
-CREATE TABLE everwhen.audit_checkpoints (
-    tenant_id uuid NOT NULL,
-    seq bigint NOT NULL,
-    hash bytea NOT NULL,
-    epoch uuid NOT NULL,
-    at timestamp with time zone NOT NULL,
-    key_name text NOT NULL,
-    signature bytea NOT NULL,
-    CONSTRAINT audit_checkpoints_hash_check CHECK ((octet_length(hash) = 32)),
-    CONSTRAINT audit_checkpoints_key_name_check CHECK (((length(key_name) >= 1) AND (length(key_name) <= 64))),
-    CONSTRAINT audit_checkpoints_signature_check CHECK ((octet_length(signature) = 64))
-);
-
-ALTER TABLE ONLY everwhen.audit_checkpoints FORCE ROW LEVEL SECURITY;
-
 CREATE TABLE everwhen.audit_epochs (
     epoch uuid NOT NULL,
     server text NOT NULL,
@@ -574,8 +559,12 @@ CREATE TABLE everwhen.audit_heads (
     seq bigint NOT NULL,
     hash bytea NOT NULL,
     epoch uuid,
-    signed bigint DEFAULT 0 NOT NULL,
-    signed_at timestamp with time zone,
+    anchored bigint DEFAULT 0 NOT NULL,
+    anchored_hash bytea,
+    anchored_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+    held_until timestamp with time zone,
+    fault text,
+    CONSTRAINT audit_heads_anchored_hash_check CHECK ((octet_length(anchored_hash) = 32)),
     CONSTRAINT audit_heads_hash_check CHECK ((octet_length(hash) = 32))
 );
 
@@ -593,14 +582,6 @@ CREATE TABLE everwhen.audit_links (
 PARTITION BY RANGE (event_id);
 
 ALTER TABLE ONLY everwhen.audit_links FORCE ROW LEVEL SECURITY;
-
-CREATE TABLE everwhen.audit_unanchored (
-    tenant_id uuid NOT NULL,
-    seq bigint NOT NULL,
-    at timestamp with time zone NOT NULL
-);
-
-ALTER TABLE ONLY everwhen.audit_unanchored FORCE ROW LEVEL SECURITY;
 
 CREATE TABLE everwhen.audit_unsealed (
     tenant_id uuid NOT NULL,
@@ -1531,9 +1512,6 @@ ALTER TABLE ONLY everwhen.arrears
 ALTER TABLE ONLY everwhen.attempts
     ADD CONSTRAINT attempts_pkey PRIMARY KEY (tenant_id, run_id, attempt);
 
-ALTER TABLE ONLY everwhen.audit_checkpoints
-    ADD CONSTRAINT audit_checkpoints_pkey PRIMARY KEY (tenant_id, seq);
-
 ALTER TABLE ONLY everwhen.audit_epochs
     ADD CONSTRAINT audit_epochs_pkey PRIMARY KEY (epoch);
 
@@ -1548,9 +1526,6 @@ ALTER TABLE ONLY everwhen.audit_heads
 
 ALTER TABLE ONLY everwhen.audit_links
     ADD CONSTRAINT audit_links_pkey PRIMARY KEY (tenant_id, event_id);
-
-ALTER TABLE ONLY everwhen.audit_unanchored
-    ADD CONSTRAINT audit_unanchored_pkey PRIMARY KEY (tenant_id, seq);
 
 ALTER TABLE ONLY everwhen.audit_unsealed
     ADD CONSTRAINT audit_unsealed_pkey PRIMARY KEY (tenant_id, event_id);
@@ -1754,11 +1729,9 @@ CREATE INDEX audit_events_request ON ONLY everwhen.audit_events USING btree (ten
 
 CREATE INDEX audit_events_resource ON ONLY everwhen.audit_events USING btree (tenant_id, resource, event_id);
 
-CREATE INDEX audit_heads_unsigned ON everwhen.audit_heads USING btree (signed_at NULLS FIRST) WHERE (seq > signed);
+CREATE INDEX audit_heads_anchored_at ON everwhen.audit_heads USING btree (anchored_at);
 
 CREATE INDEX audit_links_seq ON ONLY everwhen.audit_links USING btree (tenant_id, seq);
-
-CREATE INDEX audit_unanchored_at ON everwhen.audit_unanchored USING btree (at);
 
 CREATE INDEX calendar_users_schedule ON everwhen.calendar_users USING btree (schedule_uid, tenant_id);
 
@@ -1884,15 +1857,11 @@ CREATE INDEX workflow_runs_past ON everwhen.workflow_runs USING btree (tenant_id
 
 CREATE INDEX workflows_by_owner ON everwhen.workflows USING btree (tenant_id, owner, name);
 
-CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON everwhen.audit_checkpoints FOR EACH ROW EXECUTE FUNCTION everwhen.refuse_change();
-
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON everwhen.audit_epochs FOR EACH ROW EXECUTE FUNCTION everwhen.refuse_change();
 
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON everwhen.audit_events FOR EACH ROW EXECUTE FUNCTION everwhen.refuse_change();
 
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON everwhen.audit_links FOR EACH ROW EXECUTE FUNCTION everwhen.refuse_change();
-
-CREATE TRIGGER not_truncated BEFORE TRUNCATE ON everwhen.audit_checkpoints FOR EACH STATEMENT EXECUTE FUNCTION everwhen.refuse_change();
 
 CREATE TRIGGER not_truncated BEFORE TRUNCATE ON everwhen.audit_epochs FOR EACH STATEMENT EXECUTE FUNCTION everwhen.refuse_change();
 
@@ -2137,15 +2106,11 @@ CREATE POLICY all_tenants ON everwhen.arrears TO everwhen_system USING (true) WI
 
 CREATE POLICY all_tenants ON everwhen.attempts TO everwhen_system USING (true) WITH CHECK (true);
 
-CREATE POLICY all_tenants ON everwhen.audit_checkpoints TO everwhen_system USING (true) WITH CHECK (true);
-
 CREATE POLICY all_tenants ON everwhen.audit_events TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.audit_heads TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.audit_links TO everwhen_system USING (true) WITH CHECK (true);
-
-CREATE POLICY all_tenants ON everwhen.audit_unanchored TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.audit_unsealed TO everwhen_system USING (true) WITH CHECK (true);
 
@@ -2253,15 +2218,11 @@ ALTER TABLE everwhen.arrears ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.attempts ENABLE ROW LEVEL SECURITY;
 
-ALTER TABLE everwhen.audit_checkpoints ENABLE ROW LEVEL SECURITY;
-
 ALTER TABLE everwhen.audit_events ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.audit_heads ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.audit_links ENABLE ROW LEVEL SECURITY;
-
-ALTER TABLE everwhen.audit_unanchored ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.audit_unsealed ENABLE ROW LEVEL SECURITY;
 
@@ -2331,15 +2292,11 @@ CREATE POLICY own_rows ON everwhen.arrears TO everwhen_tenant USING ((tenant_id 
 
 CREATE POLICY own_rows ON everwhen.attempts TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
-CREATE POLICY own_rows ON everwhen.audit_checkpoints TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
-
 CREATE POLICY own_rows ON everwhen.audit_events TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.audit_heads TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.audit_links TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
-
-CREATE POLICY own_rows ON everwhen.audit_unanchored TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.audit_unsealed TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
@@ -2582,9 +2539,6 @@ GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.arrears TO everwhen_system;
 GRANT SELECT,INSERT ON TABLE everwhen.attempts TO everwhen_tenant;
 GRANT SELECT,INSERT ON TABLE everwhen.attempts TO everwhen_system;
 
-GRANT SELECT ON TABLE everwhen.audit_checkpoints TO everwhen_tenant;
-GRANT SELECT,INSERT ON TABLE everwhen.audit_checkpoints TO everwhen_system;
-
 GRANT SELECT,INSERT ON TABLE everwhen.audit_epochs TO everwhen_system;
 
 GRANT SELECT,INSERT ON TABLE everwhen.audit_events TO everwhen_tenant;
@@ -2595,8 +2549,6 @@ GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.audit_heads TO everwhen_system;
 
 GRANT SELECT ON TABLE everwhen.audit_links TO everwhen_tenant;
 GRANT SELECT,INSERT ON TABLE everwhen.audit_links TO everwhen_system;
-
-GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.audit_unanchored TO everwhen_system;
 
 GRANT INSERT ON TABLE everwhen.audit_unsealed TO everwhen_tenant;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.audit_unsealed TO everwhen_system;
