@@ -47,6 +47,7 @@ from everwhen.postgres.pool import Database, PoolLimits
 from everwhen.runs import store as runs_store
 from everwhen.runs.listing import store as listing_store
 from everwhen.schedules import store as schedules_store
+from everwhen.targets import store as targets_store
 from everwhen.tasks import store as tasks_store
 from everwhen.tenants import store as tenants_store
 from everwhen.workflows import store as workflows_store
@@ -65,6 +66,7 @@ pytestmark = pytest.mark.timeout(300)
 STORES = (
     tenants_store,
     audit_store,
+    targets_store,
     tasks_store,
     calendars_store,
     schedules_store,
@@ -210,6 +212,8 @@ BODIES = {
     "abort_operation": {"reason": "why"},
     "delete_schedule": None,
     "delete_calendar": None,
+    "delete_task": None,
+    "delete_workflow": None,
     "delete_alert_template": None,
     "delete_alert_subscription": None,
     "delete_alert_channel": None,
@@ -217,6 +221,8 @@ BODIES = {
     "revoke_token": None,
     "remove_member": None,
 }
+# What these are about must not be in use: the name, after that of what is.
+UNUSED = {"delete_task": "-2", "delete_workflow": "-spare"}
 # These name nothing that exists already, so B may do them on its own path with any name.
 NAMELESS = {
     "list_members", "put_member", "list_tokens", "create_token", "create_revocation", "list_revocations",
@@ -399,6 +405,7 @@ async def furnish_workflow(db: Database, tenant, *, name: str) -> tuple[str, str
     scene = Scene(db=db, tenant=tenant)
     each = {"items": [name], "max_parallel": 1}
     await scene.define({"id": "a", "task": f"{name}-task", "each": each, "queue": name}, name=f"{name}-workflow")
+    await scene.define({"id": "a", "task": f"{name}-task"}, name=f"{name}-workflow-spare")
     run = await scene.run(f"{name}-workflow", input={"secret": name})
     await scene.work(queues=[name])
     return run, await scene.run(f"{name}-workflow", input={"secret": name})
@@ -424,6 +431,7 @@ async def call(client, operation: str, method: str, path: str, *, tenant: str, t
     """Return status and body, with the names that were asked for blotted out."""
     targets = {"/tasks": things.task, "/calendars": things.calendar, "/workflows": things.workflow}
     target = next((name for part, name in targets.items() if part in path), things.schedule)
+    target += UNUSED.get(operation, "")
     ids = {
         "run": run_about(operation, path, things),
         "operation": things.operation,

@@ -219,6 +219,30 @@ async def test_a_calendar_may_go_with_its_last_user(client, plan):
     assert [found[name]["step"] for name in ("stays", "goes", "de")] == sorted(item["step"] for item in found.values())
 
 
+async def test_everything_of_an_owner_goes_in_the_order_in_which_nobody_needs_it_any_more(client, plan):
+    for kind, name, body in (
+        ("tasks", "load", {}),
+        ("workflows", "part", graph({"task": "load"})),
+        ("workflows", "whole", graph({"workflow": "part"})),
+        ("schedules", "nightly", {"workflow": "whole", "trigger": CRON}),
+    ):
+        made = await client.post(f"{BASE}/{kind}", json={"name": name, "owner": "git", **body})
+        assert made.status_code == 201, made.text
+    everything = [
+        {"kind": kind, "name": name}
+        for kind, name in (("Task", "load"), ("Workflow", "part"), ("Workflow", "whole"), ("Schedule", "nightly"))
+    ]
+
+    found = await plan(owner="git", absent=everything)
+
+    assert {item["action"] for item in found.values()} == {"delete"}
+    steps = [found[name]["step"] for name in ("nightly", "whole", "part", "load")]
+    assert steps == sorted(set(steps))
+    refused = await plan(owner="git", absent=everything[:1])
+    assert (refused["load"]["action"], refused["load"]["errors"][0]["code"]) == ("refused", "task.in_use")
+    assert "workflow part" in refused["load"]["errors"][0]["detail"]
+
+
 async def test_a_calendar_tells_what_it_does_to_the_schedules_that_use_it(client, plan):
     await client.post(f"{BASE}/calendars", json={"name": "de", "definition": {}})
     for name in ("a", "b", "own"):

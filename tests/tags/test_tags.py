@@ -104,14 +104,16 @@ async def test_what_has_one_name_but_another_kind_is_another_thing(client):
     assert [await named(client, kind, "s") for kind in KINDS] == [["same"], [], []]
 
 
-async def test_a_deleted_schedule_is_found_no_longer_and_its_name_is_free(client, database):
-    await make(client, "schedules", "x", ["old"])
-    await client.delete(f"{TENANT}/schedules/x", headers=ANY)
-    assert await named(client, "schedules", "old") == []
-    await make(client, "schedules", "x", ["new"])
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_was_deleted_is_found_no_longer_and_its_name_is_free(client, database, kind):
+    await make(client, kind, "x", ["old"])
+    assert (await client.delete(f"{TENANT}/{kind}/x", headers=ANY)).status_code == 204
+    assert await named(client, kind, "old") == []
+    await assert_that_both_ways_agree(database)
+    await make(client, kind, "x", ["new"])
 
-    assert await named(client, "schedules", "old") == []
-    assert await named(client, "schedules", "new") == ["x"]
+    assert await named(client, kind, "old") == []
+    assert await named(client, kind, "new") == ["x"]
     await assert_that_both_ways_agree(database)
 
 

@@ -1,5 +1,7 @@
 """Tasks over HTTP: defaults, partial changes, what is refused."""
 
+import asyncio
+
 import pytest
 
 from tests.factories import make_tenant
@@ -105,3 +107,81 @@ async def test_a_change_that_only_fits_together_with_the_rest_is_judged_with_it(
     answer = await client.patch(f"{PATH}/report", json={"retry": {"base_seconds": 7200}})
 
     assert (answer.status_code, answer.json()["code"]) == (422, "task.retry.invalid")
+
+
+CRON = {"kind": "cron", "expr": "30 2 * * *"}
+ANY = {"If-Match": "*"}
+
+
+async def test_a_task_that_nobody_uses_is_deleted_and_its_name_is_free(client):
+    made = await client.post(PATH, json={"name": "report", "priority": 7, "tags": ["billing"], "owner": "git"})
+    tag = made.headers["etag"]
+    tried = await client.delete(f"{PATH}/report", params={"dry_run": "true"}, headers={"If-Match": tag})
+    assert (tried.status_code, tried.headers["dry-run"]) == (204, "true")
+
+    del client.headers["If-Match"]
+    assert (await client.delete(f"{PATH}/report")).status_code == 428
+    assert (await client.delete(f"{PATH}/report", headers={"If-Match": '"rev-9"'})).status_code == 412
+    gone = await client.delete(f"{PATH}/report", params={"reason": "moved"}, headers={"If-Match": tag})
+
+    assert gone.status_code == 204
+    for answer in (
+        await client.get(f"{PATH}/report"),
+        await client.patch(f"{PATH}/report", json={"priority": 1}, headers=ANY),
+        await client.delete(f"{PATH}/report", headers=ANY),
+    ):
+        assert (answer.status_code, answer.json()["code"]) == (404, "task.unknown")
+    for where in ("", "tag:billing"):
+        assert (await client.get(PATH, params={"filter": where})).json()["items"] == []
+    again = await client.post(PATH, json={"name": "report"})
+    assert again.status_code == 201
+    assert {key: again.json()[key] for key in ("priority", "tags", "owner", "revision")} == {
+        "priority": 5, "tags": [], "owner": None, "revision": 2,
+    }  # fmt: skip
+    (told,) = (await client.get("/v1/tenants/acme/audit", params={"filter": "operation:delete_task"})).json()["items"]
+    assert (told["reason"], told["resource"], told["before"]["priority"]) == ("moved", "tasks/report", 7)
+
+
+async def test_a_task_in_use_stays_and_says_by_what(client):
+    base = PATH.removesuffix("/tasks")
+    await client.post(PATH, json={"name": "report"})
+    await client.post(f"{base}/schedules", json={"name": "nightly", "task": "report", "trigger": CRON})
+    await client.post(
+        f"{base}/workflows", json={"name": "etl", "definition": {"nodes": [{"id": "a", "task": "report"}]}}
+    )
+    run = (await client.post(f"{base}/runs", json={"task": "report"}, headers={"Idempotency-Key": "1"})).json()
+
+    refused = await client.delete(f"{PATH}/report", headers=ANY)
+
+    assert (refused.status_code, refused.json()["code"]) == (409, "task.in_use")
+    assert refused.json()["detail"] == "The task is in use: schedule nightly; workflow etl; 1 run waits or runs."
+    assert refused.json()["used_by"] == {"schedules": ["nightly"], "workflows": ["etl"], "runs": 1}
+    await client.delete(f"{base}/schedules/nightly", headers=ANY)
+    await client.delete(f"{base}/workflows/etl", headers=ANY)
+    assert (await client.delete(f"{PATH}/report", headers=ANY)).json()["used_by"]["runs"] == 1
+    await client.post(f"{base}/runs/{run['id']}/cancel")
+    assert (await client.delete(f"{PATH}/report", headers=ANY)).status_code == 204
+    # What has run keeps its name, and nobody begins to use it any more.
+    assert (await client.get(f"{base}/runs/{run['id']}")).json()["task"] == "report"
+    for path, body in (
+        ("runs", {"task": "report"}),
+        ("schedules", {"name": "nightly", "task": "report", "trigger": CRON}),
+        ("workflows", {"name": "etl", "definition": {"nodes": [{"id": "a", "task": "report"}]}}),
+    ):
+        answer = await client.post(f"{base}/{path}", json=body, headers={"Idempotency-Key": path})
+        assert (answer.status_code, answer.json()["code"]) == (422, "task.unknown"), path
+
+
+async def test_of_a_deletion_and_a_new_user_one_is_first_and_the_other_refused(client):
+    base = PATH.removesuffix("/tasks")
+    for number in range(12):
+        name = f"t{number}"
+        await client.post(PATH, json={"name": name})
+        graph = {"nodes": [{"id": "a", "task": name}]}
+        use = (
+            client.post(f"{base}/schedules", json={"name": f"s{number}", "task": name, "trigger": CRON})
+            if number % 2
+            else client.post(f"{base}/workflows", json={"name": f"w{number}", "definition": graph})
+        )
+        deleted, used = await asyncio.gather(client.delete(f"{PATH}/{name}", headers=ANY), use)
+        assert (deleted.status_code, used.status_code) in {(204, 422), (409, 201)}

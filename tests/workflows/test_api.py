@@ -109,6 +109,36 @@ async def test_a_schedule_has_a_workflow_for_its_target(api) -> None:
     assert back.json()["workflow"] == "etl"
 
 
+async def test_a_workflow_in_use_stays_and_a_deleted_one_is_read_in_what_has_run(api, scene: Scene) -> None:
+    await made(api)
+    await made(api, {"nodes": [{"id": "part", "workflow": "etl"}]}, name="outer")
+    run = await scene.run("etl")
+    any_version = {"If-Match": "*"}
+
+    refused = await api.delete("workflows/etl", headers=any_version)
+    assert (refused.status_code, refused.json()["code"]) == (409, "workflow.in_use")
+    assert refused.json()["used_by"] == {"schedules": [], "workflows": ["outer"], "runs": 1}
+    assert (await api.delete("workflows/outer", headers=any_version)).status_code == 204
+    await scene.conduct()
+    await api.post("tasks", json={"name": "other"})
+    await api.put("workflows/etl", json={"definition": {"nodes": [{"id": "a", "task": "other"}]}})
+    used = (await api.delete("tasks/work", headers=any_version)).json()["used_by"]  # by a run's version, not the latest
+    assert used["workflows"] == ["etl"]
+    await scene.work()
+    assert (await api.delete("workflows/etl", headers={"If-Match": '"rev-1"'})).status_code == 412
+    assert (await api.delete("workflows/etl", headers={"If-Match": '"rev-2"'})).status_code == 204
+    assert (await api.delete("tasks/work", headers=any_version)).status_code == 204
+
+    assert (await api.get("workflows/etl")).status_code == 404
+    assert [each["name"] for each in (await api.get("workflows")).json()["items"]] == []
+    found = (await api.get(f"workflow-runs/{run}")).json()
+    assert (found["run"]["state"], found["workflow"], len(found["nodes"])) == ("succeeded", "etl", 2)
+    asked = await api.post("runs", json={"workflow": "etl"}, headers={"Idempotency-Key": "again"})
+    assert (asked.status_code, asked.json()["code"]) == (422, "workflow.unknown")
+    again = await made(api, {"nodes": [{"id": "a", "task": "other"}]})
+    assert again["version"] == 3
+
+
 async def test_a_run_shows_its_nodes_and_what_blocks_each(api, scene: Scene) -> None:
     await made(api)
     run = await scene.run()

@@ -9,7 +9,7 @@ import click
 
 from everwhen.cli.client import Api, force_option, with_api
 from everwhen.cli.listing import filtered, given, list_pages, paged, tagging, tags_given
-from everwhen.cli.output import Columns, show_one
+from everwhen.cli.output import Columns, confirm, show_one
 
 COLUMNS: Final[Columns] = {
     "NAME": "name",
@@ -91,6 +91,20 @@ def list_command(*, api: Api, output: str, **paging: Any) -> None:
 def get(*, api: Api, output: str, name: str) -> None:
     """Show one task."""
     show_one(api.call("GET", api.tenant_path("tasks", name)), kind="TaskList", output=output)
+
+
+@task.command("delete")
+@click.argument("name")
+@click.option("--reason", help="Why; kept with the audit.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@force_option
+@with_api
+def delete(*, api: Api, output: str, name: str, reason: str | None, yes: bool, force: bool) -> None:
+    """Give a task's name back; refused while something uses it. What has run keeps its name."""
+    confirm(f"Delete the task {name}?", yes=yes)
+    api.change("DELETE", api.tenant_path("tasks", name), reason=reason, force=force)
+    if output == "name":
+        click.echo(name)
 
 
 def _body(**policies: Any) -> dict[str, Any]:

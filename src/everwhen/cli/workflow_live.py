@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 import click
 
-from everwhen.cli.client import Api, with_api
+from everwhen.cli.client import Api, force_option, with_api
 from everwhen.cli.listing import filtered, given, json_option, list_pages, paged
-from everwhen.cli.output import Columns, show_list, show_one
+from everwhen.cli.output import Columns, confirm, show_list, show_one
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -72,6 +72,20 @@ def get(*, api: Api, output: str, name: str) -> None:
         click.echo(json.dumps(found["definition"], ensure_ascii=False, indent=2))
         return
     show_one(found, kind="WorkflowList", output=output)
+
+
+@click.command("delete")
+@click.argument("name")
+@click.option("--reason", help="Why; kept with the audit.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@force_option
+@with_api
+def delete(*, api: Api, output: str, name: str, reason: str | None, yes: bool, force: bool) -> None:
+    """Give a workflow's name back; refused while something uses it. What has run keeps its version."""
+    confirm(f"Delete the workflow {name}?", yes=yes)
+    api.change("DELETE", api.tenant_path("workflows", name), reason=reason, force=force)
+    if output == "name":
+        click.echo(name)
 
 
 @click.command("run")
@@ -182,4 +196,4 @@ def _is_run(name: str) -> bool:
         return False
 
 
-COMMANDS: Final = (apply, list_command, get, run, cancel, rerun, why)
+COMMANDS: Final = (apply, list_command, get, delete, run, cancel, rerun, why)

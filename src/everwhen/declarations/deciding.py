@@ -76,10 +76,8 @@ def leave(key: Key, present: Present | None, wish: Wish) -> Fate:
         return fate
     if _is_anothers(present, wish):
         refuse(fate, _claimed(present))
-    elif KINDS[kind].can_delete:
-        fate.action = Action.DELETE
     else:
-        fate.notes = (f"nothing declares it any more; a {kind.lower()} is not deleted, and stays as it is",)
+        fate.action = Action.DELETE
     return fate
 
 
@@ -101,8 +99,11 @@ def in_order(drafts: Iterable[Drafted]) -> list[Drafted]:
 def backwards(fates: Iterable[Fate], *, after: int) -> list[Fate]:
     """Return what is to be deleted in the order in which nobody needs it any more, each with its step."""
     found = list(fates)
+    levels = _levels({fate.name: _parts_there(fate) for fate in found if fate.kind is Kind.WORKFLOW})
+    deepest = max(levels.values(), default=0)
     for fate in found:
-        fate.step = after + len(Kind) - _ORDER[fate.kind]
+        level = levels[fate.name] if fate.kind is Kind.WORKFLOW else deepest * (fate.kind is Kind.SCHEDULE)
+        fate.step = after + len(Kind) + deepest - _ORDER[fate.kind] - level
     return sorted(found, key=lambda fate: (fate.step, _place(fate)))
 
 
@@ -119,6 +120,10 @@ def refuse(fate: Fate, error: EverwhenError | TriggerError) -> None:
 
 def _parts(drafted: Drafted) -> Sequence[str]:
     return KINDS[drafted.fate.kind].needs(drafted.draft)
+
+
+def _parts_there(fate: Fate) -> Sequence[str]:
+    return () if fate.present is None else KINDS[fate.kind].parts(fate.present)
 
 
 def _levels(needs: Mapping[str, Sequence[str]]) -> dict[str, int]:

@@ -5,6 +5,7 @@ import re
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
+from fastapi import Query
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, Strict
 
 from everwhen.core.tags import MOST_TAGS, TAG_PATTERN, canonical_tags
@@ -62,6 +63,8 @@ Instant = Annotated[AwareDatetime, BeforeValidator(_instant_text), AfterValidato
 Utc = Annotated[datetime, AfterValidator(_utc)]
 """An instant that goes out: UTC, whatever zone the database's session has."""
 Sentence = Annotated[str, Field(min_length=1, max_length=500), AfterValidator(_printable)]
+Why = Annotated[str | None, Query(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f\x7f]+$", description="Why.")]
+"""Of what has no body: why it is done."""
 
 
 class Wire(BaseModel):

@@ -1278,6 +1278,7 @@ CREATE TABLE everwhen.tasks (
     revision integer DEFAULT 1 NOT NULL,
     tags text[] DEFAULT '{}'::text[] NOT NULL,
     owner text,
+    deleted_at timestamp with time zone,
     CONSTRAINT tasks_heartbeat_timeout_seconds_check CHECK ((heartbeat_timeout_seconds >= (1)::double precision)),
     CONSTRAINT tasks_name_check CHECK (((length(name) >= 1) AND (length(name) <= 220))),
     CONSTRAINT tasks_owner_check CHECK (((length(owner) >= 1) AND (length(owner) <= 200))),
@@ -1459,6 +1460,7 @@ CREATE TABLE everwhen.workflows (
     updated_at timestamp with time zone NOT NULL,
     tags text[] DEFAULT '{}'::text[] NOT NULL,
     owner text,
+    deleted_at timestamp with time zone,
     CONSTRAINT workflows_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
     CONSTRAINT workflows_owner_check CHECK (((length(owner) >= 1) AND (length(owner) <= 200))),
     CONSTRAINT workflows_tags_check CHECK ((cardinality(tags) <= 20)),
@@ -1807,6 +1809,8 @@ CREATE UNIQUE INDEX schedules_name ON everwhen.schedules USING btree (tenant_id,
 
 CREATE INDEX schedules_paused_until ON everwhen.schedules USING btree (paused_until) WHERE (paused_until IS NOT NULL);
 
+CREATE INDEX schedules_target ON everwhen.schedules USING btree (tenant_id, task, name) WHERE (state <> 'deleted'::text);
+
 CREATE UNIQUE INDEX service_tasks_dedup ON everwhen.service_tasks USING btree (tenant_id, owner, dedup_id) WHERE (deleted_at IS NULL);
 
 CREATE INDEX service_tasks_live ON everwhen.service_tasks USING btree (tenant_id, id) WHERE (deleted_at IS NULL);
@@ -1827,9 +1831,9 @@ CREATE INDEX streaks_pause ON everwhen.streaks USING btree (pause_at) WHERE (pau
 
 CREATE INDEX subscription_kinds_word ON everwhen.subscription_kinds USING btree (kind, tenant_id);
 
-CREATE INDEX tasks_by_owner ON everwhen.tasks USING btree (tenant_id, owner, name);
+CREATE INDEX tasks_by_owner ON everwhen.tasks USING btree (tenant_id, owner, name) WHERE (deleted_at IS NULL);
 
-CREATE INDEX tasks_listed ON everwhen.tasks USING btree (tenant_id, name) WHERE (queue <> 'everwhen:workflows'::text);
+CREATE INDEX tasks_listed ON everwhen.tasks USING btree (tenant_id, name) WHERE ((queue <> 'everwhen:workflows'::text) AND (deleted_at IS NULL));
 
 CREATE INDEX waiting_expiry ON everwhen.waiting USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 
@@ -1855,7 +1859,9 @@ CREATE INDEX workflow_runs_look ON everwhen.workflow_runs USING btree (look_at) 
 
 CREATE INDEX workflow_runs_past ON everwhen.workflow_runs USING btree (tenant_id, workflow, ended_at) WHERE (ended_at IS NOT NULL);
 
-CREATE INDEX workflows_by_owner ON everwhen.workflows USING btree (tenant_id, owner, name);
+CREATE INDEX workflows_by_owner ON everwhen.workflows USING btree (tenant_id, owner, name) WHERE (deleted_at IS NULL);
+
+CREATE INDEX workflows_listed ON everwhen.workflows USING btree (tenant_id, name) WHERE (deleted_at IS NULL);
 
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON everwhen.audit_epochs FOR EACH ROW EXECUTE FUNCTION everwhen.refuse_change();
 

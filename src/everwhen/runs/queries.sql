@@ -611,7 +611,7 @@ for share;
 select t.queue, r.granted, r.most
 from everwhen.tasks t
 cross join lateral everwhen.use_runs(array[t.tenant_id], array[%(day)s::date], array[1], %(usual)s::bigint) r
-where t.tenant_id = %(tenant_id)s and t.name = %(task)s;
+where t.tenant_id = %(tenant_id)s and t.name = %(task)s and t.deleted_at is null;
 
 -- name: read_runs
 -- The runs of a page of ids. Joined id by id, so that each look-up prunes to its own partition.

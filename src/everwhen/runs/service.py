@@ -388,7 +388,7 @@ async def _line_up(
         await overlap.expect(conn, tenant_id=tenant_id, schedule_uid=target.uid, run_id=run_id, then=on_ended)
     else:
         made = await store.insert_requested(conn, **row, is_followed=target is not None and target.is_followed)
-    assert made is not None  # tasks are never deleted
+    assert made is not None  # a deleted task's row stays
     return made.queue
 
 

@@ -20,6 +20,7 @@ from everwhen.core.triggers import Occurrence, Timing, find_seed
 from everwhen.core.zones import tz_version
 from everwhen.http.access import NAME_PATTERN, Access, Editor, Operator, Reader
 from everwhen.http.bodies import ControlRoute
+from everwhen.http.fields import Why
 from everwhen.http.manners import reads
 from everwhen.http.pages import (
     DEFAULT_ITEMS,
@@ -69,7 +70,6 @@ router = APIRouter(route_class=ControlRoute, tags=["schedules"])
 ScheduleName = Annotated[str, Path(pattern=NAME_PATTERN, description="The schedule's name.")]
 Where = Annotated[str, filter_query(SCHEDULES)]
 Count = Annotated[int, Query(ge=1, le=100, description="How many fires to show.")]
-Why = Annotated[str | None, Query(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f\x7f]+$", description="Why.")]
 
 _LIST = "schedules"
 _REVISIONS = "revisions"

@@ -19,8 +19,6 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from psycopg.errors import ForeignKeyViolation
-
 from everwhen import clock
 from everwhen.calendars.books import load_books, share_book
 from everwhen.calendars.service import set_calendars
@@ -66,6 +64,7 @@ from everwhen.schedules.model import (
     seed_spec,
     spec_to_json,
 )
+from everwhen.targets import service as targets
 
 _LABELS: Final = {"tags", "owner"}
 
@@ -143,24 +142,22 @@ async def make_schedule(conn: Connection, *, tenant_id: UUID, draft: ScheduleDra
 
 
 async def _insert(conn: Connection, tenant_id: UUID, uid: UUID, *, draft: ScheduleDraft, spec: Spec) -> None:
-    try:
-        made = await store.insert_schedule(
-            conn,
-            tenant_id=tenant_id,
-            uid=uid,
-            name=draft.name,
-            task=draft.task,
-            spec=spec_to_json(spec),
-            input=json.dumps(draft.input),
-            priority=draft.priority,
-            tags=draft.tags,
-            owner=draft.owner,
-            state=ScheduleState.ACTIVE if draft.paused is None else ScheduleState.PAUSED,
-            state_reason=draft.paused,
-            now=conn.now,
-        )
-    except ForeignKeyViolation as error:
-        raise _unknown_task(draft.task) from error
+    await _hold_target(conn, tenant_id, draft.task)
+    made = await store.insert_schedule(
+        conn,
+        tenant_id=tenant_id,
+        uid=uid,
+        name=draft.name,
+        task=draft.task,
+        spec=spec_to_json(spec),
+        input=json.dumps(draft.input),
+        priority=draft.priority,
+        tags=draft.tags,
+        owner=draft.owner,
+        state=ScheduleState.ACTIVE if draft.paused is None else ScheduleState.PAUSED,
+        state_reason=draft.paused,
+        now=conn.now,
+    )
     if made is None:
         raise Conflict(f"A schedule named {draft.name} exists already.", code="schedule.exists")
 
@@ -384,23 +381,28 @@ def refuse_never(spec: Spec) -> None:
 
 async def _replace(conn: Connection, cursor: CursorRow, after: Mapping[str, Any]) -> None:
     task = after.get("task", cursor.task)
-    try:
-        await store.update_schedule(
-            conn,
-            tenant_id=cursor.tenant_id,
-            uid=cursor.uid,
-            revision=cursor.revision,
-            task=task,
-            spec=spec_to_json(after["spec"]) if "spec" in after else cursor.spec,
-            input=json.dumps(after["input"]) if "input" in after else cursor.input,
-            priority=after.get("priority", cursor.priority),
-            tags=after.get("tags", cursor.tags),
-            owner=after.get("owner", cursor.owner),
-            now=conn.now,
-        )
-        await tagging.follow(conn, cursor, after.get("tags", cursor.tags))
-    except ForeignKeyViolation as error:
-        raise _unknown_task(task) from error
+    if task != cursor.task:
+        await _hold_target(conn, cursor.tenant_id, task)
+    await store.update_schedule(
+        conn,
+        tenant_id=cursor.tenant_id,
+        uid=cursor.uid,
+        revision=cursor.revision,
+        task=task,
+        spec=spec_to_json(after["spec"]) if "spec" in after else cursor.spec,
+        input=json.dumps(after["input"]) if "input" in after else cursor.input,
+        priority=after.get("priority", cursor.priority),
+        tags=after.get("tags", cursor.tags),
+        owner=after.get("owner", cursor.owner),
+        now=conn.now,
+    )
+    await tagging.follow(conn, cursor, after.get("tags", cursor.tags))
+
+
+async def _hold_target(conn: Connection, tenant_id: UUID, task: str) -> None:
+    """Keep a schedule's target from being deleted until the schedule names it; raise InvalidInput without one."""
+    if task not in await targets.hold(conn, tenant_id=tenant_id, names=[task]):
+        raise _unknown_task(task)
 
 
 async def _withdraw(conn: Connection, cursor: CursorRow, reason: Reason) -> list[UUID]:

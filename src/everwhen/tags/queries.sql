@@ -10,10 +10,3 @@ with gone as (
 insert into everwhen.tagged (tenant_id, kind, tag, name)
 select %(tenant_id)s, %(kind)s, tag, %(name)s from unnest(%(tags)s::text[]) t (tag)
 on conflict do nothing;
-
--- name: page_names
--- A page of what has a tag, along the key.
-select name from everwhen.tagged
-where tenant_id = %(tenant_id)s and kind = %(kind)s and tag = %(tag)s and name > %(after)s
-order by name
-limit %(limit)s;

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
-from everwhen.postgres.fetch import execute_count, fetch_all
+from everwhen.postgres.fetch import execute_count
 from everwhen.postgres.sql import load
 
 _SQL = load("everwhen.tags")
@@ -20,9 +20,3 @@ async def put_tags(
     """Put a thing's tags in the place of those that it had; return how many are new."""
     params = {"tenant_id": tenant_id, "kind": kind, "name": name, "before": list(before), "tags": list(tags)}
     return await execute_count(conn, _SQL["put_tags"], params)
-
-
-async def page_names(conn: Conn, *, tenant_id: UUID, kind: str, tag: str, after: str, limit: int) -> list[str]:
-    """Up to `limit` names after `after` of what has a tag, in order."""
-    params = {"tenant_id": tenant_id, "kind": kind, "tag": tag, "after": after, "limit": limit}
-    return await fetch_all(conn, _SQL["page_names"], params, str)

@@ -2,12 +2,13 @@
 
 # ruff: noqa: FAST003  # the tenant in the path is read by the dependency that grants access
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Request, Response
 
 from everwhen.http.access import NAME_PATTERN, Editor, Reader
 from everwhen.http.bodies import ControlRoute
+from everwhen.http.fields import Why
 from everwhen.http.pages import (
     DEFAULT_ITEMS,
     Cursor,
@@ -27,6 +28,7 @@ router = APIRouter(route_class=ControlRoute, tags=["tasks"])
 TaskName = Annotated[str, Path(pattern=NAME_PATTERN, description="The task's name.")]
 Where = Annotated[str, filter_query(TASKS)]
 _LIST = "tasks"
+_IN_USE: Final[dict[int | str, dict[str, Any]]] = {409: {"description": "It is in use; `used_by` says by what"}}
 
 
 @router.post("/v1/tenants/{tenant}/tasks", status_code=201, responses={409: {"description": "The name is taken"}})
@@ -86,3 +88,12 @@ async def replace_task(
         made = await service.replace_task(access.database, **key, has_owner=has_owner, expected=expected)
     tag(response, made.revision)
     return task_out(made)
+
+
+@router.delete("/v1/tenants/{tenant}/tasks/{name}", status_code=204, responses=_IN_USE)
+async def delete_task(*, name: TaskName, access: Editor, expected: Change, reason: Why = None) -> None:  # noqa: ARG001  # the audit reads it
+    """Give a task's name back; refused while schedules or workflows use it, or runs of it wait or run.
+
+    What has run keeps its name, and dead runs can still be run anew.
+    """
+    await service.delete_task(access.database, tenant_id=access.tenant_id, name=name, expected=expected)

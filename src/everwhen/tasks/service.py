@@ -13,7 +13,8 @@ from everwhen.limits import quotas
 from everwhen.lists import Listed, read_filter, walk
 from everwhen.postgres.pool import Connection, Database
 from everwhen.revisions import ANY, NONE, Expected, refuse_stale, stale
-from everwhen.tags.service import along_tag, set_tags
+from everwhen.tags.service import set_tags
+from everwhen.targets import service as targets
 from everwhen.tasks import store
 from everwhen.tasks.model import TASKS, Task, TaskDraft, TaskRow, retry_from_json, retry_to_json, task_from_row
 
@@ -97,14 +98,13 @@ async def list_tasks(db: Database, *, tenant_id: UUID, after: str = "", limit: i
 
 async def walk_tasks(conn: Connection, *, tenant_id: UUID, asked: Filter, after: str, limit: int) -> Listed[TaskRow]:
     """Return up to `limit` tasks after `after` that a filter finds, by name, in the caller's transaction."""
-    read = along_tag(
-        conn,
-        tenant_id=tenant_id,
-        kind=Tagged.TASK,
-        asked=asked,
-        plain=lambda after, limit: store.list_tasks(conn, tenant_id=tenant_id, after=after, limit=limit),
-        named=lambda names: store.list_tasks_named(conn, tenant_id=tenant_id, names=names),
-    )
+    tag, key = asked.text("tag"), {"tenant_id": tenant_id}
+
+    async def read(after: str, limit: int) -> Sequence[TaskRow]:
+        if tag is None:
+            return await store.list_tasks(conn, **key, after=after, limit=limit)
+        return await store.list_tasks_tagged(conn, **key, tag=tag, after=after, limit=limit)
+
     return await walk(
         read,
         start=after,
@@ -169,6 +169,21 @@ async def put_new_task(db: Database, *, tenant_id: UUID, draft: TaskDraft) -> Ta
         raise
     except Conflict:
         raise stale(NONE, (await get_task(db, tenant_id=tenant_id, name=draft.name)).revision) from None
+
+
+async def delete_task(db: Database, *, tenant_id: UUID, name: str, expected: Expected = ANY) -> None:
+    """Give the name back; what has run keeps it, and dead runs can still be run anew.
+
+    Raises NotFound, PreconditionFailed when it is not the revision that was expected, and Conflict while schedules or
+    workflows use it, or runs of it wait or run.
+    """
+    async with db.tenant(tenant_id) as conn:
+        row = await _locked(conn, tenant_id, name, expected)
+        await targets.refuse_used(conn, tenant_id=tenant_id, name=name)
+        key: dict[str, Any] = {"tenant_id": tenant_id, "name": name}
+        if not await store.delete_task(conn, **key, among=expected.among, now=conn.now):
+            raise stale(expected, row.revision)
+        await set_tags(conn, **key, kind=Tagged.TASK, before=row.tags, tags=())
 
 
 async def _locked(conn: Connection, tenant_id: UUID, name: str, expected: Expected) -> TaskRow:

@@ -106,10 +106,22 @@ async def lock_task(conn: Conn, *, tenant_id: UUID, name: str) -> TaskRow | None
     return await fetch_optional(conn, _SQL["lock_task"], {"tenant_id": tenant_id, "name": name}, TaskRow)
 
 
+async def delete_task(conn: Conn, *, tenant_id: UUID, name: str, among: Sequence[int] | None, now: datetime) -> int:
+    """Give the name back; 0 when there is no such task, or its revision is not among these (None: any)."""
+    params = {"tenant_id": tenant_id, "name": name, "among": None if among is None else list(among), "now": now}
+    return await execute_count(conn, _SQL["delete_task"], params)
+
+
 async def list_tasks(conn: Conn, *, tenant_id: UUID, after: str, limit: int) -> list[TaskRow]:
     """Up to `limit` tasks whose names come after `after`, by name."""
     params = {"tenant_id": tenant_id, "after": after, "limit": limit}
     return await fetch_all(conn, _SQL["list_tasks"], params, TaskRow)
+
+
+async def list_tasks_tagged(conn: Conn, *, tenant_id: UUID, tag: str, after: str, limit: int) -> list[TaskRow]:
+    """Up to `limit` tasks with a tag whose names come after `after`, by name."""
+    params = {"tenant_id": tenant_id, "tag": tag, "after": after, "limit": limit}
+    return await fetch_all(conn, _SQL["list_tasks_tagged"], params, TaskRow)
 
 
 async def list_tasks_named(conn: Conn, *, tenant_id: UUID, names: Sequence[str]) -> list[TaskRow]:

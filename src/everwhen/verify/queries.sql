@@ -352,8 +352,10 @@ from (
     where s.state <> 'deleted'
     union all
     select t.tenant_id, 'task', t.name, w.tag from everwhen.tasks t cross join unnest(t.tags) w (tag)
+    where t.deleted_at is null
     union all
-    select f.tenant_id, 'workflow', f.name, t.tag from everwhen.workflows f cross join unnest(f.tags) t (tag)) h
+    select f.tenant_id, 'workflow', f.name, t.tag from everwhen.workflows f cross join unnest(f.tags) t (tag)
+    where f.deleted_at is null) h
   full join everwhen.tagged g
     on g.tenant_id = h.tenant_id and g.kind = h.kind and g.name = h.name and g.tag = h.tag
   where h.tag is null or g.tag is null) d

@@ -2,12 +2,13 @@
 
 # ruff: noqa: FAST003  # the tenant in the path is read by the dependency that grants access
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Request, Response
 
 from everwhen.http.access import NAME_PATTERN, Access, Editor, Reader
 from everwhen.http.bodies import ControlRoute
+from everwhen.http.fields import Why
 from everwhen.http.manners import reads
 from everwhen.http.pages import (
     DEFAULT_ITEMS,
@@ -20,9 +21,9 @@ from everwhen.http.pages import (
     read_cursor,
     read_number,
 )
-from everwhen.http.preconditions import Put, tag
-from everwhen.workflows import definitions
-from everwhen.workflows.model import Change, WorkflowRow
+from everwhen.http.preconditions import Change, Put, tag
+from everwhen.workflows import definitions, model
+from everwhen.workflows.model import WorkflowRow
 from everwhen.workflows.wire import (
     CheckIn,
     CheckOut,
@@ -45,6 +46,7 @@ Where = Annotated[str, filter_query(definitions.WORKFLOWS)]
 
 _LIST = "workflows"
 _VERSIONS = "workflow-versions"
+_IN_USE: Final[dict[int | str, dict[str, Any]]] = {409: {"description": "It is in use; `used_by` says by what"}}
 
 
 @router.post("/v1/tenants/{tenant}/workflows", status_code=201, responses={409: {"description": "The name is taken"}})
@@ -108,6 +110,15 @@ async def replace_workflow(
     return _tagged(response, await definitions.replace_workflow(access.database, **key, expected=expected))
 
 
+@router.delete("/v1/tenants/{tenant}/workflows/{name}", status_code=204, responses=_IN_USE)
+async def delete_workflow(*, name: WorkflowName, access: Editor, expected: Change, reason: Why = None) -> None:  # noqa: ARG001  # the audit reads it
+    """Give a workflow's name back; refused while schedules or workflows use it, or runs of it wait or run.
+
+    What has run by its versions keeps them.
+    """
+    await definitions.delete_workflow(access.database, tenant_id=access.tenant_id, name=name, expected=expected)
+
+
 @router.get("/v1/tenants/{tenant}/workflows/{name}/versions")
 async def list_workflow_versions(
     *, request: Request, name: WorkflowName, access: Reader, limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
@@ -133,6 +144,6 @@ def _tagged(response: Response, row: WorkflowRow) -> WorkflowOut:
     return workflow_out(row)
 
 
-def _change(access: Access, body: VersionIn) -> Change:
+def _change(access: Access, body: VersionIn) -> model.Change:
     has_owner = "owner" in body.model_fields_set
-    return Change(by=access.principal.subject, reason=body.reason, owner=body.owner, has_owner=has_owner)
+    return model.Change(by=access.principal.subject, reason=body.reason, owner=body.owner, has_owner=has_owner)

@@ -20,7 +20,8 @@ from everwhen.limits import quotas
 from everwhen.lists import Listed, read_filter, walk
 from everwhen.postgres.pool import Connection, Database
 from everwhen.revisions import ANY, NONE, Expected, refuse_stale, stale
-from everwhen.tags.service import along_tag, set_tags
+from everwhen.tags.service import set_tags
+from everwhen.targets import service as targets
 from everwhen.tasks.model import retry_from_json, retry_to_json
 from everwhen.workflows.catalogue import store as catalogue
 from everwhen.workflows.model import Change, VersionItem, WorkflowItem, WorkflowRow
@@ -110,6 +111,27 @@ async def replace_workflow(  # what a change says
         return await _read(conn, tenant_id, name)
 
 
+async def delete_workflow(db: Database, *, tenant_id: UUID, name: str, expected: Expected = ANY) -> None:
+    """Give the name back; its versions stay with what has run by them.
+
+    Raises NotFound, PreconditionFailed when it is not the version that was expected, and Conflict while schedules or
+    other workflows use it, or runs of it wait or run.
+    """
+    async with db.tenant(tenant_id) as conn:
+        row = await catalogue.lock_workflow(conn, tenant_id=tenant_id, name=name)
+        if row is None:
+            raise unknown()
+        refuse_stale(expected, row.version)
+        task = workflow_task(name)
+        await targets.refuse_used(conn, tenant_id=tenant_id, name=task)
+        key: dict[str, Any] = {"tenant_id": tenant_id, "name": name}
+        if not await catalogue.delete_workflow(conn, **key, among=expected.among, now=conn.now):
+            raise stale(expected, row.version)
+        await catalogue.withdraw_task(conn, tenant_id=tenant_id, task=task, now=conn.now)
+        tags = json.loads(row.definition).get("tags", ())
+        await set_tags(conn, **key, kind=Tagged.WORKFLOW, before=tags, tags=())
+
+
 async def check_definition(
     db: Database, *, tenant_id: UUID, name: str | None, definition: Mapping[str, Any]
 ) -> Workflow:
@@ -139,14 +161,13 @@ async def walk_workflows(
     conn: Connection, *, tenant_id: UUID, asked: Filter, after: str, limit: int
 ) -> Listed[WorkflowItem]:
     """Return up to `limit` workflows after `after` that a filter finds, by name, in the caller's transaction."""
-    read = along_tag(
-        conn,
-        tenant_id=tenant_id,
-        kind=Tagged.WORKFLOW,
-        asked=asked,
-        plain=lambda after, limit: catalogue.list_workflows(conn, tenant_id=tenant_id, after=after, limit=limit),
-        named=lambda names: catalogue.list_workflows_named(conn, tenant_id=tenant_id, names=names),
-    )
+    tag, key = asked.text("tag"), {"tenant_id": tenant_id}
+
+    async def read(after: str, limit: int) -> Sequence[WorkflowItem]:
+        if tag is None:
+            return await catalogue.list_workflows(conn, **key, after=after, limit=limit)
+        return await catalogue.list_workflows_tagged(conn, **key, tag=tag, after=after, limit=limit)
+
     return await walk(
         read,
         start=after,
@@ -219,6 +240,7 @@ async def _write(conn: Connection, tenant_id: UUID, workflow: Workflow, *, versi
 async def _check_tasks(conn: Connection, tenant_id: UUID, workflow: Workflow) -> None:
     """Refuse nodes of what is not there, and retry policies that do not fit together, or ask for too many attempts."""
     names = sorted({_target(node) for node in workflow.nodes})
+    await targets.hold(conn, tenant_id=tenant_id, names=names)
     found = await catalogue.read_tasks(conn, tenant_id=tenant_id, names=names)
     retries = {each.name: each.retry for each in found}
     if faults := tuple(_task_faults(workflow, retries))[:MOST_FAULTS]:

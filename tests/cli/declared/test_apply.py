@@ -97,6 +97,31 @@ def test_prune_touches_only_what_it_owns(shell):
     assert shell("schedule", "list", "-o", "name").stdout.split() == ["flow", "hand", "stays", "theirs"]
 
 
+def test_prune_takes_everything_that_no_file_declares_in_an_order_that_works(shell):
+    foundation()
+    shell("apply", "-f", "defs", *GIT, "--yes")
+    Path("defs/flow.toml").unlink()
+    write("base.yaml", BASE.split("---")[1])
+    shown = shell("diff", "-f", "defs", *GIT, "--prune", exit_code=1)
+    assert [line.split()[:2] for line in shown.stdout.splitlines()] == [
+        ["-", "schedule/flow"], ["-", "workflow/etl"], ["-", "task/load"],
+    ]  # fmt: skip
+    assert "3 to delete" in shown.stderr
+
+    shell("apply", "-f", "defs", *GIT, "--prune", "--yes", "--reason", "given up")
+
+    assert [shell(kind, "list", "-o", "name").stdout for kind in ("schedule", "workflow", "task")] == ["", "", ""]
+    shell("diff", "-f", "defs", *GIT, "--prune")
+    # By hand, and with somebody who uses it.
+    shell("task", "create", "load")
+    shell("schedule", "create", "hand", "--task", "load", "--every", "PT1H")
+    refused = shell("task", "delete", "load", "--yes", exit_code=5)
+    assert "schedule hand" in refused.stderr
+    shell("schedule", "delete", "hand", "--yes")
+    assert shell("task", "delete", "load", "--yes", "-o", "name").stdout == "load\n"
+    shell("task", "get", "load", exit_code=3)
+
+
 def test_what_is_another_s_is_taken_over_only_when_that_is_said(shell):
     foundation()
     shell("task", "create", "load")

@@ -57,7 +57,7 @@ def _change(api: Api, item: Any, spec: Mapping[str, Any] | None, *, owner: str, 
     path = api.tenant_path(PATHS[item["kind"]], item["name"])
     match = None if item["revision"] is None else f'"rev-{item["revision"]}"'
     if item["action"] == "delete":
-        api.call("DELETE", path, match=match, **_why(item, reason, {"Schedule"}))
+        api.call("DELETE", path, match=match, **_why(item, reason, {"Schedule", "Task", "Workflow"}))
         return
     why = _why(item, reason, {"Calendar", "Workflow", "Schedule"})
     api.call("PUT", path, body={**(spec or {}), **why, "owner": owner}, match=match, absent=match is None)

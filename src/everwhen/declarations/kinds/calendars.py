@@ -20,8 +20,6 @@ from everwhen.revisions import Expected
 class Calendars:
     """See `Things`."""
 
-    can_delete = True
-
     def read(self, name: str, spec: Mapping[str, Any], claim: Claim) -> tuple[str, CalendarDraft]:
         draft = draft_of(read_spec(CalendarFields, spec), by=claim.by)
         return name, replace(draft, owner=claim.owner, has_owner=claim.is_meant)
@@ -32,6 +30,9 @@ class Calendars:
         return {"definition": definition_to_json(said.definition), "effective_from": since}
 
     def needs(self, draft: tuple[str, CalendarDraft]) -> Sequence[str]:  # noqa: ARG002
+        return ()
+
+    def parts(self, present: Present) -> Sequence[str]:  # noqa: ARG002
         return ()
 
     def notes(self, draft: tuple[str, CalendarDraft], present: Present) -> Sequence[str]:  # noqa: ARG002

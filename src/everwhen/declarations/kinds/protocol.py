@@ -29,8 +29,6 @@ class Things(Protocol):
     A draft is the kind's own; who plans only hands it on.
     """
 
-    can_delete: bool
-
     def read(self, name: str, spec: Mapping[str, Any], claim: Claim) -> Any:
         """Return the draft of a spec as it was sent."""
         ...
@@ -41,6 +39,10 @@ class Things(Protocol):
 
     def needs(self, draft: Any) -> Sequence[str]:
         """Name the things of the same kind that this one is made of."""
+        ...
+
+    def parts(self, present: Present) -> Sequence[str]:
+        """Name the things of the same kind that what is there is made of."""
         ...
 
     def notes(self, draft: Any, present: Present) -> Sequence[str]:

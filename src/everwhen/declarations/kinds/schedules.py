@@ -40,8 +40,6 @@ class Drafted:
 class Schedules:
     """See `Things`."""
 
-    can_delete = True
-
     def read(self, name: str, spec: Mapping[str, Any], claim: Claim) -> Drafted:
         schedule = draft_of(name, read_spec(ScheduleFields, spec))
         return Drafted(schedule=replace(schedule, owner=claim.owner), claim=claim)
@@ -54,6 +52,9 @@ class Schedules:
         return _normal(schedule, spec=spec_to_data(spec), value=schedule.input)
 
     def needs(self, draft: Drafted) -> Sequence[str]:  # noqa: ARG002
+        return ()
+
+    def parts(self, present: Present) -> Sequence[str]:  # noqa: ARG002
         return ()
 
     def notes(self, draft: Drafted, present: Present) -> Sequence[str]:

@@ -35,8 +35,6 @@ class Drafted:
 class Tasks:
     """See `Things`."""
 
-    can_delete = False
-
     def read(self, name: str, spec: Mapping[str, Any], claim: Claim) -> Drafted:
         task = draft_of(name, read_spec(TaskFields, spec))
         return Drafted(task=replace(task, owner=claim.owner), has_owner=claim.is_meant)
@@ -45,6 +43,9 @@ class Tasks:
         return _normal(draft.task)
 
     def needs(self, draft: Drafted) -> Sequence[str]:  # noqa: ARG002
+        return ()
+
+    def parts(self, present: Present) -> Sequence[str]:  # noqa: ARG002
         return ()
 
     def notes(self, draft: Drafted, present: Present) -> Sequence[str]:  # noqa: ARG002
@@ -69,7 +70,8 @@ class Tasks:
         )
 
     async def delete(self, whole: Database, tenant_id: UUID, present: Present) -> None:
-        raise NotImplementedError
+        expected = Expected(revisions=frozenset({present.revision}))
+        await service.delete_task(whole, tenant_id=tenant_id, name=present.name, expected=expected)
 
     def declared(self, present: Present) -> Declaration:
         spec = TaskFields.model_validate(present.normal).model_dump(mode="json", exclude_defaults=True)

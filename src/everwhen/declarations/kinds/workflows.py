@@ -33,8 +33,6 @@ class Drafted:
 class Workflows:
     """See `Things`."""
 
-    can_delete = False
-
     def read(self, name: str, spec: Mapping[str, Any], claim: Claim) -> Drafted:
         definition = read_spec(WorkflowFields, spec).definition
         workflow = definitions.read_definition(name, definition)
@@ -51,6 +49,10 @@ class Workflows:
 
     def needs(self, draft: Drafted) -> Sequence[str]:
         return draft.parts
+
+    def parts(self, present: Present) -> Sequence[str]:
+        nodes = present.normal["definition"]["nodes"]
+        return sorted({node["workflow"] for node in nodes if node.get("workflow") is not None})
 
     def notes(self, draft: Drafted, present: Present) -> Sequence[str]:  # noqa: ARG002
         return ()
@@ -73,7 +75,8 @@ class Workflows:
             await definitions.replace_workflow(whole, tenant_id=tenant_id, **said, expected=expected)
 
     async def delete(self, whole: Database, tenant_id: UUID, present: Present) -> None:
-        raise NotImplementedError
+        expected = Expected(revisions=frozenset({present.revision}))
+        await definitions.delete_workflow(whole, tenant_id=tenant_id, name=present.name, expected=expected)
 
     def declared(self, present: Present) -> Declaration:
         return Declaration(

@@ -1,21 +1,37 @@
 -- The definitions of workflows, by name and version, and what registers them among the tasks.
 
 -- name: insert_workflow
--- Zero rows mean that the name is taken.
-insert into everwhen.workflows (tenant_id, name, version, tags, owner, created_at, updated_at)
+-- A deleted one comes back under its name, and its versions go on counting; zero rows mean that the name is taken.
+insert into everwhen.workflows as w (tenant_id, name, version, tags, owner, created_at, updated_at)
 values (%(tenant_id)s, %(name)s, 1, %(tags)s, %(owner)s, %(now)s, %(now)s)
-on conflict (tenant_id, name) do nothing
+on conflict (tenant_id, name) do update
+set version = w.version + 1, tags = excluded.tags, owner = excluded.owner, created_at = excluded.created_at,
+    updated_at = excluded.updated_at, deleted_at = null
+where w.deleted_at is not null
 returning version;
 
+-- name: delete_workflow
+-- Zero rows: it is another version than the caller means, or there is none. Its versions stay: runs have them.
+update everwhen.workflows
+set deleted_at = %(now)s, updated_at = %(now)s
+where tenant_id = %(tenant_id)s and name = %(name)s and deleted_at is null
+  and (%(among)s::int[] is null or version = any(%(among)s::int[]));
+
+-- name: withdraw_task
+-- What stands for a workflow that is deleted is deleted, too.
+update everwhen.tasks
+set deleted_at = %(now)s, updated_at = %(now)s
+where tenant_id = %(tenant_id)s and name = %(task)s and deleted_at is null;
+
 -- name: count_workflows
-select count(*) as workflows from everwhen.workflows where tenant_id = %(tenant_id)s;
+select count(*) as workflows from everwhen.workflows where tenant_id = %(tenant_id)s and deleted_at is null;
 
 -- name: next_version
 -- Zero rows: it is another version than the caller means.
 update everwhen.workflows
 set version = version + 1, tags = %(tags)s, owner = case when %(has_owner)s then %(owner)s else owner end,
     updated_at = %(now)s
-where tenant_id = %(tenant_id)s and name = %(name)s
+where tenant_id = %(tenant_id)s and name = %(name)s and deleted_at is null
   and (%(among)s::int[] is null or version = any(%(among)s::int[]))
 returning version;
 
@@ -29,7 +45,9 @@ where w.tenant_id = %(tenant_id)s and w.name = %(workflow)s;
 -- The workflow among the tasks: see core/targets.py.
 insert into everwhen.tasks (tenant_id, name, queue, priority, retry, created_at, updated_at)
 values (%(tenant_id)s, %(task)s, %(queue)s, 5, %(retry)s::jsonb, %(now)s, %(now)s)
-on conflict (tenant_id, name) do nothing;
+on conflict (tenant_id, name) do update
+set deleted_at = null, revision = tasks.revision + 1, created_at = excluded.created_at, updated_at = excluded.updated_at
+where tasks.deleted_at is not null;
 
 -- name: open_line
 insert into everwhen.lanes (tenant_id, queue)
@@ -49,7 +67,7 @@ from unnest(%(names)s::text[]) as n (name)
 cross join lateral (
   select t.name, t.retry::text as retry
   from everwhen.tasks t
-  where t.tenant_id = %(tenant_id)s and t.name = n.name
+  where t.tenant_id = %(tenant_id)s and t.name = n.name and t.deleted_at is null
   offset 0) t;
 
 -- name: lock_workflow
@@ -61,7 +79,7 @@ cross join lateral (
   from everwhen.workflow_versions v
   where v.tenant_id = w.tenant_id and v.workflow = w.name and v.version = w.version
   offset 0) v
-where w.tenant_id = %(tenant_id)s and w.name = %(name)s
+where w.tenant_id = %(tenant_id)s and w.name = %(name)s and w.deleted_at is null
 for no key update of w;
 
 -- name: get_workflow
@@ -72,22 +90,26 @@ cross join lateral (
   from everwhen.workflow_versions v
   where v.tenant_id = w.tenant_id and v.workflow = w.name and v.version = w.version
   offset 0) v
-where w.tenant_id = %(tenant_id)s and w.name = %(name)s;
+where w.tenant_id = %(tenant_id)s and w.name = %(name)s and w.deleted_at is null;
 
 -- name: list_workflows
 select name, version, tags, owner, created_at, updated_at
 from everwhen.workflows
-where tenant_id = %(tenant_id)s and name > %(after)s
+where tenant_id = %(tenant_id)s and name > %(after)s and deleted_at is null
 order by name
 limit %(limit)s;
 
--- name: list_workflows_named
--- Those of these names, which the caller found by a tag, or was told.
+-- name: list_workflows_tagged
+-- The same of those with a tag, along its key.
 select w.*
-from unnest(%(names)s::text[]) n (name)
+from (
+  select t.name from everwhen.tagged t
+  where t.tenant_id = %(tenant_id)s and t.kind = 'workflow' and t.tag = %(tag)s and t.name > %(after)s
+  order by t.name
+  limit %(limit)s) n
 cross join lateral (
   select name, version, tags, owner, created_at, updated_at from everwhen.workflows w
-  where w.tenant_id = %(tenant_id)s and w.name = n.name
+  where w.tenant_id = %(tenant_id)s and w.name = n.name and w.deleted_at is null
   offset 0) w
 order by w.name;
 
@@ -100,7 +122,7 @@ cross join lateral (
   from everwhen.workflow_versions v
   where v.tenant_id = w.tenant_id and v.workflow = w.name and v.version = w.version
   offset 0) v
-where w.tenant_id = %(tenant_id)s and w.name > %(after)s
+where w.tenant_id = %(tenant_id)s and w.name > %(after)s and w.deleted_at is null
 order by w.name
 limit %(limit)s;
 
@@ -112,7 +134,7 @@ cross join lateral (
   from everwhen.workflow_versions v
   where v.tenant_id = w.tenant_id and v.workflow = w.name and v.version = w.version
   offset 0) v
-where w.tenant_id = %(tenant_id)s and w.owner = %(owner)s and w.name > %(after)s
+where w.tenant_id = %(tenant_id)s and w.owner = %(owner)s and w.name > %(after)s and w.deleted_at is null
 order by w.name
 limit %(limit)s;
 
@@ -120,7 +142,8 @@ limit %(limit)s;
 select w.name, w.version, w.owner, v.definition::text as definition, v.changed_by, v.reason, w.created_at, w.updated_at
 from unnest(%(names)s::text[]) n (name)
 cross join lateral (
-  select w.* from everwhen.workflows w where w.tenant_id = %(tenant_id)s and w.name = n.name offset 0) w
+  select w.* from everwhen.workflows w
+  where w.tenant_id = %(tenant_id)s and w.name = n.name and w.deleted_at is null offset 0) w
 cross join lateral (
   select v.definition, v.changed_by, v.reason
   from everwhen.workflow_versions v

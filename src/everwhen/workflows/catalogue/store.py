@@ -24,6 +24,17 @@ async def insert_workflow(
     return await fetch_optional(conn, _SQL["insert_workflow"], params, int)
 
 
+async def delete_workflow(conn: Conn, *, tenant_id: UUID, name: str, among: Sequence[int] | None, now: datetime) -> int:
+    """Give the name back; 0 when there is no such workflow, or its version is not among these (None: any)."""
+    params = {"tenant_id": tenant_id, "name": name, "among": None if among is None else list(among), "now": now}
+    return await execute_count(conn, _SQL["delete_workflow"], params)
+
+
+async def withdraw_task(conn: Conn, *, tenant_id: UUID, task: str, now: datetime) -> int:
+    """Delete what stands for a workflow among the tasks."""
+    return await execute_count(conn, _SQL["withdraw_task"], {"tenant_id": tenant_id, "task": task, "now": now})
+
+
 async def count_workflows(conn: Conn, *, tenant_id: UUID) -> int:
     """How many there are."""
     return await fetch_one(conn, _SQL["count_workflows"], {"tenant_id": tenant_id}, int)
@@ -114,10 +125,10 @@ async def list_workflows(conn: Conn, *, tenant_id: UUID, after: str, limit: int)
     return await fetch_all(conn, _SQL["list_workflows"], params, WorkflowItem)
 
 
-async def list_workflows_named(conn: Conn, *, tenant_id: UUID, names: Sequence[str]) -> list[WorkflowItem]:
-    """Return the workflows of these names, by name."""
-    params = {"tenant_id": tenant_id, "names": list(names)}
-    return await fetch_all(conn, _SQL["list_workflows_named"], params, WorkflowItem)
+async def list_workflows_tagged(conn: Conn, *, tenant_id: UUID, tag: str, after: str, limit: int) -> list[WorkflowItem]:
+    """Up to `limit` workflows with a tag whose names come after `after`, by name."""
+    params = {"tenant_id": tenant_id, "tag": tag, "after": after, "limit": limit}
+    return await fetch_all(conn, _SQL["list_workflows_tagged"], params, WorkflowItem)
 
 
 async def list_declared(conn: Conn, *, tenant_id: UUID, after: str, limit: int) -> list[WorkflowRow]:
