@@ -1,6 +1,6 @@
 # Everwhen: every task of the project. Bare `make` lists them. Needs only Python >= 3.11 and make.
 .DEFAULT_GOAL := help
-.PHONY: help setup up test test-pg15 check format conformance bench system browser chaos api-fuzz db migration schema docs clean
+.PHONY: help setup up test test-pg15 check format conformance bench system browser brokers chaos api-fuzz db migration schema docs clean
 SHELL := /bin/bash
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
@@ -29,11 +29,11 @@ up: $(STAMP) ## Start everything on an embedded PostgreSQL and watch a scheduled
 	@exec $(RUN)everwhen up
 
 test: $(STAMP) ## Run the tests (real PostgreSQL, no network)
-	@$(RUN)pytest -n 2 -q tests --ignore=tests/system --ignore=tests/browser
+	@$(RUN)pytest -n 2 -q tests --ignore=tests/system --ignore=tests/browser --ignore=tests/brokers
 
 test-pg15: $(STAMP) ## Run the tests that use a database on PostgreSQL 15 (apt installs Debian's if it is missing)
 	@test -x $(PG15_BIN)/postgres || apt-get install -y --no-install-recommends postgresql-15
-	@EVERWHEN_TEST_PG_BIN=$(PG15_BIN) $(RUN)pytest -n 2 -q tests --ignore=tests/system --ignore=tests/browser --ignore=tests/core
+	@EVERWHEN_TEST_PG_BIN=$(PG15_BIN) $(RUN)pytest -n 2 -q tests --ignore=tests/system --ignore=tests/browser --ignore=tests/brokers --ignore=tests/core
 
 check: $(STAMP) ## Format, lint, types and import contracts
 	@$(RUN)ruff format --check .
@@ -51,6 +51,10 @@ system: $(STAMP) ## Real processes and faults: kill -9, storms, stale workers
 browser: $(STAMP) ## Mails in a headless Chromium: light, dark, wide, narrow (apt installs Debian's if it is missing)
 	@command -v chromium chromium-headless-shell >/dev/null || apt-get install -y --no-install-recommends chromium
 	@$(RUN)pytest -q -p no:xdist tests/browser --timeout 300
+
+brokers: $(STAMP) ## Clusters of NATS and RabbitMQ, and what befalls them (apt installs RabbitMQ if it is missing)
+	@test -d /usr/lib/rabbitmq/lib || apt-get install -y --no-install-recommends rabbitmq-server
+	@$(RUN)pytest -q -p no:xdist tests/brokers --timeout 300
 
 chaos: $(STAMP) ## The stateful machine for longer, then ten minutes (CHAOS_SECONDS) of kill -9 and SIGSTOP, and a verdict
 	@EVERWHEN_MACHINE_STEPS=$${EVERWHEN_MACHINE_STEPS:-20000} $(RUN)python -m pytest -q -p no:cacheprovider --timeout=3600 \

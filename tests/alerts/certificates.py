@@ -34,15 +34,20 @@ class Authority:
 
     def server_context(self, *names: str, expired: bool = False) -> ssl.SSLContext:
         """TLS for a server that calls itself by these names."""
+        file = self.server_file(*names, expired=expired)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(file)
+        file.unlink()
+        return context
+
+    def server_file(self, *names: str, expired: bool = False) -> Path:
+        """Key and certificate in one file, for a server that calls itself by these names."""
         key = ec.generate_private_key(ec.SECP256R1())
         made = _signed(self, key, names or NAMES, expired=expired)
         file = self.folder / f"{made.serial_number}.pem"
         pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         file.write_bytes(pem + made.public_bytes(Encoding.PEM))
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(file)
-        file.unlink()
-        return context
+        return file
 
 
 @functools.cache

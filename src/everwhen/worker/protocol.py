@@ -64,6 +64,16 @@ class ClaimResponse(msgspec.Struct, kw_only=True, frozen=True):
     server_time: datetime
 
 
+class Mailbox(msgspec.Struct, kw_only=True, frozen=True):
+    """Where a broker keeps the announcements of one tenant's queue: a consumer of a stream, or a queue of its own."""
+
+    tenant_id: UUID
+    queue: str
+    broker: str
+    name: str
+    stream: str = ""
+
+
 class HeldLease(msgspec.Struct, kw_only=True, frozen=True):
     """One lease to renew; `details` is progress for people, not for the server.
 
