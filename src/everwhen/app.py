@@ -59,6 +59,9 @@ from everwhen.errors import ConfigurationError
 from everwhen.explaining import api as explaining_api
 from everwhen.explaining.observer import Observer
 from everwhen.explaining.sightings import Sightings
+from everwhen.fleets import api as fleets_api
+from everwhen.fleets import service as fleets
+from everwhen.fleets.worker_api import FleetApi
 from everwhen.http.app import create_app, resolve_routes
 from everwhen.http.auth import Authenticator
 from everwhen.http.counting import Counter, allowance_of
@@ -142,10 +145,11 @@ FEATURES: Final = (
     alert_deliveries_api,
     audit_api,
     limits_api,
+    fleets_api,
 )
 """The control API: each feature's module with its router."""
 
-SWEEPS: Final = (replies.sweep, sweeping.sweep_buckets, sweeping.fold_days)
+SWEEPS: Final = (replies.sweep, sweeping.sweep_buckets, sweeping.fold_days, fleets.sweep_workers)
 """What the sweeper deletes."""
 
 PAYLOADS: Final = "payloads"
@@ -285,7 +289,7 @@ def make_app(services: Services) -> FastAPI:
     app = create_app(
         plane,
         routers=[*(feature.router for feature in FEATURES), unsubscribing.router],
-        first_routes=[*worker.routes(), *downloads.routes()],
+        first_routes=[*worker.routes(), *downloads.routes(), *FleetApi(database=services.database).routes()],
     )
     app.state.alerts = make_kit(services.channels, services.sealer, secret=settings.jwt_secret.get_secret_value())
     return app

@@ -48,6 +48,11 @@ class FakeServer:
         self.poison: Any = None
         self.swallowed: set[str] = set()
         self.polls_waiting = 0
+        self.workers: dict[str, dict[str, Any]] = {}
+        self.said: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        self.left: list[str] = []
+        self.wish: dict[str, Any] = {"wish": "active", "exits": False}
+        self.beat_seconds = 1.0
         self._mishaps: dict[str, deque[tuple[int, dict[str, str], bytes]]] = defaultdict(deque)
         self._numbers = iter(range(1, 1_000_000))
         self._lock = threading.RLock()
@@ -194,6 +199,23 @@ class FakeServer:
             cancel = run_id in self.cancel
             results.append({"run_id": run_id, "status": status, "lease_until": until, "cancel_requested": cancel})
         return {"results": results}
+
+    def _announce(self, request: dict[str, Any]) -> dict[str, Any]:
+        self.workers[request["instance"]] = request
+        return self._standing(request)
+
+    def _beat(self, request: dict[str, Any]) -> dict[str, Any]:
+        self.said[request["instance"]].append(request)
+        return self._standing(request)
+
+    def _leave(self, request: dict[str, Any]) -> dict[str, Any]:
+        self.left.append(request["instance"])
+        self.workers.pop(request["instance"], None)
+        return {"known": False}
+
+    def _standing(self, request: dict[str, Any]) -> dict[str, Any]:
+        known = request["instance"] in self.workers
+        return {"known": known, "beat_seconds": self.beat_seconds, **(self.wish if known else {})}
 
     def _complete(self, request: dict[str, Any]) -> dict[str, Any]:
         results = []

@@ -54,6 +54,8 @@ def test_the_banner_shows_every_setting_in_force_and_no_token():
         "  queues       a, b",
         "  tasks        report, hello",
         "  concurrency  7 runs at once (sync in threads, async on the loop), nothing fetched ahead",
+        "  labels       none",
+        "  resources    none",
         "  lease        30 s, renewed every 10 s",
         "  claims       2 in flight, each waits up to 20 s for work",
         "  time-outs    report 600 s; for the others the server's deadline, if the run has one",

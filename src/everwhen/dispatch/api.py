@@ -19,9 +19,10 @@ from everwhen.dispatch.model import Lease, Renewal, ToRenew
 from everwhen.dispatch.reports import parse_token, payload_text, readable_instant
 from everwhen.dispatch.service import Claim, Dispatch
 from everwhen.dispatch.tokens import LeaseTokens
-from everwhen.errors import Forbidden, InvalidInput, TooLarge
+from everwhen.errors import Forbidden, InvalidInput
 from everwhen.http.access import PermittedRoute
 from everwhen.http.edge import principal_of
+from everwhen.http.messages import Message, check_name, message_response, read_message
 from everwhen.http.principal import Principal
 from everwhen.http.roles import Permission
 from everwhen.worker.protocol import (
@@ -42,14 +43,12 @@ from everwhen.worker.protocol import (
 MOST_RUNS: Final = 1_000
 MOST_QUEUES: Final = 64
 MOST_TASKS: Final = 1_000
-MOST_NAME: Final = 200
 MOST_PAYLOAD_BYTES: Final = 65_536
 MOST_ERROR_CHARACTERS: Final = 32_768
 MOST_BASES: Final = 64
 BODY_FACTOR: Final = 8
 """A worker's batch may be this many times as large as a control request."""
 
-Message = TypeVar("Message", bound=msgspec.Struct)
 Told = TypeVar("Told", HeldLease, Report)
 Handler = Callable[["Request", Principal], Awaitable[msgspec.Struct]]
 
@@ -115,7 +114,7 @@ class WorkerApi:
         """Take reports; a stale one is refused, recorded, and says so."""
         done = await self._read(request, CompleteRequest)
         _check_batch(len(done.reports), "/reports")
-        _check_name(done.worker, "/worker")
+        check_name(done.worker, "/worker")
         for index, report in enumerate(done.reports):
             _check_report(report, principal, index)
         reports = [self._opened(report) for report in done.reports]
@@ -127,21 +126,12 @@ class WorkerApi:
 
     def _endpoint(self, handler: Handler) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         async def endpoint(request: Request) -> Response:
-            done = await handler(request, principal_of(request))
-            return Response(msgspec.json.encode(done), media_type="application/json")
+            return message_response(await handler(request, principal_of(request)))
 
         return endpoint
 
     async def _read(self, request: Request, message: type[Message]) -> Message:
-        body = bytearray()
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > self.limits.body_bytes:
-                raise TooLarge(f"the body is larger than {self.limits.body_bytes} bytes; send smaller batches")
-        try:
-            return msgspec.json.decode(body, type=message)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise InvalidInput(f"the body is not a valid request: {error}", code="body.invalid") from error
+        return await read_message(request, message, most_bytes=self.limits.body_bytes)
 
 
 def _claim(wanted: ClaimRequest, principal: Principal, *, most_lease_seconds: float) -> Claim:
@@ -151,10 +141,10 @@ def _claim(wanted: ClaimRequest, principal: Principal, *, most_lease_seconds: fl
         raise InvalidInput.at("/queues", f"name between 1 and {MOST_QUEUES} queues")
     if wanted.tasks is not None and len(wanted.tasks) > MOST_TASKS:
         raise InvalidInput.at("/tasks", f"name at most {MOST_TASKS} tasks")
-    _check_name(wanted.worker, "/worker")
+    check_name(wanted.worker, "/worker")
     for pointer, names in (("/queues", wanted.queues), ("/tasks", wanted.tasks or ())):
         for name in names:
-            _check_name(name, pointer)
+            check_name(name, pointer)
             if name.startswith(RESERVED):
                 raise InvalidInput.at(pointer, f"{name} is the server's own; no worker may claim from it")
     allowed = principal.queues
@@ -190,11 +180,6 @@ def _lease_seconds(seconds: float, *, most: float) -> float:
 def _check_batch(size: int, pointer: str) -> None:
     if size > MOST_RUNS:
         raise InvalidInput.at(pointer, f"{size} in one batch; send at most {MOST_RUNS}")
-
-
-def _check_name(name: str, pointer: str) -> None:
-    if not 1 <= len(name) <= MOST_NAME or not name.isprintable():
-        raise InvalidInput.at(pointer, f"a name has between 1 and {MOST_NAME} printable characters")
 
 
 def _check_report(report: Report, principal: Principal, index: int) -> None:

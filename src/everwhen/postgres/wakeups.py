@@ -51,6 +51,11 @@ def line_topic(tenant_id: UUID, queue: str) -> str:
     return role_topic("conductor") if queue == WORKFLOW_QUEUE else queue_topic(tenant_id, queue)
 
 
+def worker_topic(owner: UUID, instance: UUID) -> str:
+    """The topic that sends the waiting claims of one worker home."""
+    return queue_topic(owner, f"worker:{instance}")
+
+
 async def notify(conn: AsyncConnection[Any], topics: Iterable[str]) -> None:
     """Wake whoever waits for these topics, once the transaction commits; each topic once, in one round trip."""
     if distinct := sorted(set(topics)):

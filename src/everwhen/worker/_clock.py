@@ -6,6 +6,7 @@ back-off) is a duration on a clock that nobody can set.
 
 import secrets
 import time
+import uuid
 from collections.abc import Callable
 
 Clock = Callable[[], float]
@@ -34,3 +35,8 @@ def jitter() -> float:
 def name_suffix() -> str:
     """Return eight characters that tell two workers with the same host and process id apart."""
     return secrets.token_hex(4)
+
+
+def new_instance() -> uuid.UUID:
+    """Return the random id of one running of a worker."""
+    return uuid.UUID(bytes=secrets.token_bytes(16), version=4)

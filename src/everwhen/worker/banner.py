@@ -1,5 +1,7 @@
 """What a worker prints when it starts: every setting in force, defaults included, so that none is a surprise."""
 
+from collections.abc import Mapping
+
 from everwhen.worker.settings import Settings
 from everwhen.worker.tasks import TaskRegistry
 
@@ -12,6 +14,8 @@ def banner(settings: Settings, tasks: TaskRegistry) -> str:
         "queues": ", ".join(settings.queues),
         "tasks": ", ".join(task.name for task in tasks),
         "concurrency": _slots(settings),
+        "labels": _pairs(settings.labels),
+        "resources": _pairs(settings.resources),
         "lease": f"{settings.lease_seconds:g} s, renewed every {settings.beat_seconds:g} s",
         "claims": f"{settings.fetchers} in flight, each waits up to {settings.poll_seconds:g} s for work",
         "time-outs": _timeouts(tasks),
@@ -19,6 +23,11 @@ def banner(settings: Settings, tasks: TaskRegistry) -> str:
     }
     width = max(map(len, lines))
     return "\n".join(["everwhen worker", *(f"  {name:<{width}}  {value}" for name, value in lines.items())])
+
+
+def _pairs(values: Mapping[str, str] | Mapping[str, float]) -> str:
+    texts = (f"{name}={value}" if isinstance(value, str) else f"{name}={value:g}" for name, value in values.items())
+    return ", ".join(texts) or "none"
 
 
 def _slots(settings: Settings) -> str:

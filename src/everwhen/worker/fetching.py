@@ -32,18 +32,26 @@ class Room:
     execution: Execution
     completer: Completer
     reserved: int = 0
+    is_open: bool = True
+    """Whether anything may be claimed at all; a worker that is drained or cordoned claims nothing."""
     _freed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     @property
     def free(self) -> int:
         """Return what may be claimed now: nothing while unanswered reports pile up, for each holds a lease."""
-        if self.completer.backlog >= max(1000, 4 * self.capacity):
+        if not self.is_open or self.completer.backlog >= max(1000, 4 * self.capacity):
             return 0
         return self.capacity - self.execution.held - self.reserved
 
     def freed(self) -> None:
         """Tell those who wait that something changed."""
         self._freed.set()
+
+    async def quiet(self) -> None:
+        """Wait until no claim is under way."""
+        while self.reserved:
+            self._freed.clear()
+            await self._freed.wait()
 
     async def some(self) -> int:
         """Wait until something is free and return how much."""

@@ -135,6 +135,11 @@ class LeaseKeeper:
         self.on_lost: Notify = _ignore
         self.on_cancel: Notify = _ignore
 
+    @property
+    def count(self) -> int:
+        """How many leases are held: runs that wait here or execute, and those whose report is not answered yet."""
+        return len(self._held)
+
     def start(self) -> None:
         """Start renewing."""
         self._thread.start()

@@ -159,6 +159,55 @@ class CompleteResponse(msgspec.Struct, kw_only=True, frozen=True):
     results: list[ReportResult]
 
 
+Wish = Literal["active", "draining", "cordoned"]
+
+
+class Announcement(msgspec.Struct, kw_only=True, frozen=True):
+    """What a worker says of itself when it starts, and again when it is not known any more.
+
+    `instance` is a random id of this running of the worker, which nobody else hears: by it the worker speaks of itself.
+    `tasks` None: it takes any.
+    """
+
+    instance: UUID
+    worker: str
+    slots: int
+    queues: list[str]
+    tasks: list[str] | None = None
+    sdk: str | None = None
+    version: str | None = None
+    host: str | None = None
+    pid: int | None = None
+    labels: dict[str, str] = {}
+    resources: dict[str, float] = {}
+
+
+class Beat(msgspec.Struct, kw_only=True, frozen=True):
+    """That a worker lives: what it holds, which wish it goes by, and whether it is about to end."""
+
+    instance: UUID
+    held: int
+    heard: Wish
+    stopping: bool = False
+    in_use: dict[str, float] = {}
+
+
+class Leave(msgspec.Struct, kw_only=True, frozen=True):
+    """That a worker has stopped."""
+
+    instance: UUID
+
+
+class Standing(msgspec.Struct, kw_only=True, frozen=True):
+    """What a worker is told in return. Not `known`: announce yourself again. `exits`: end once you are empty."""
+
+    known: bool
+    worker_id: UUID | None = None
+    wish: Wish = "active"
+    exits: bool = False
+    beat_seconds: float = 10.0
+
+
 class Problem(msgspec.Struct, kw_only=True, frozen=True):
     """An error of the server (RFC 9457), as far as the worker reads it."""
 

@@ -7,18 +7,23 @@ A claim in flight is aborted; should the server have granted runs in that very m
 
 import asyncio
 import logging
+import os
+import socket
 from collections.abc import Callable, Coroutine, Sequence
 from enum import IntEnum
 from typing import Any, Final
 
-from everwhen.worker._clock import Clock, Jitter
+from everwhen import __version__
+from everwhen.worker._clock import Clock, Jitter, new_instance
 from everwhen.worker.backoff import Backoff, Outage
 from everwhen.worker.completion import Completer
 from everwhen.worker.errors import Unauthorised
 from everwhen.worker.execution import Execution
 from everwhen.worker.fetching import Fetcher, Room
 from everwhen.worker.leases import Lease, LeaseKeeper
-from everwhen.worker.protocol import ClaimedRun
+from everwhen.worker.orders import Orders
+from everwhen.worker.presence import Load, Presence
+from everwhen.worker.protocol import Announcement, ClaimedRun, Standing
 from everwhen.worker.settings import Settings
 from everwhen.worker.stats import Stats
 from everwhen.worker.tasks import TaskRegistry
@@ -28,6 +33,8 @@ log = logging.getLogger("everwhen.worker")
 
 CLEAN_UP_SECONDS: Final = 2.0
 FLUSH_SECONDS: Final = 5.0
+TELL_SECONDS: Final = 2.0
+"""How long the server is told, at the start and at the end of a drain, that this worker ends."""
 
 
 class ExitCode(IntEnum):
@@ -71,21 +78,28 @@ class Session:
         self._room = Room(capacity=settings.capacity, execution=self._execution, completer=self._completer)
         self._execution.on_slot_free = self._freed
         self._completer.on_room = self._room.freed
+        self._presence = self._make_presence()
+        self._orders = self._make_orders()
 
     async def run(self) -> ExitCode:
         """Work until told to stop, then drain; return how it ended."""
         names = [task.name for task in self._tasks]
         self._keeper.start()
+        self._presence.start()
         completer = self._sending = self._spawn(self._completer.run())
         fetchers = [self._spawn(self._make_fetcher(names).run()) for _ in range(self._settings.fetchers)]
         try:
             await self._stopping.wait()
+            self._orders.close()
             await _cancel(fetchers)
+            await self._tell(self._presence.stopping)
             return await self._drain()
         finally:
+            self._orders.close()
             await _cancel([*fetchers, completer])
             self._keeper.stop()
             self._execution.close()
+            await self._tell(self._presence.leave)
             await self._transport.close()
 
     def stop(self) -> None:
@@ -93,6 +107,10 @@ class Session:
         if self._stopping.is_set():
             self._hurry.set()
         self._stopping.set()
+
+    async def _tell(self, say: Callable[..., object]) -> None:
+        """Let the presence thread say something, and wait for it a little, whatever runs on this loop meanwhile."""
+        await asyncio.to_thread(say, wait_seconds=TELL_SECONDS)
 
     async def _drain(self) -> ExitCode:
         log.info("worker.draining, %d runs to finish", len(self._execution.running))
@@ -180,6 +198,45 @@ class Session:
             self._loop.call_soon_threadsafe(self._execution.interrupt, leases)
         except RuntimeError:  # the loop is closed: there is nothing left to interrupt
             log.info("worker.gone before %d attempts could be interrupted", len(leases))
+
+    def _make_presence(self) -> Presence:
+        settings = self._settings
+        return Presence(
+            announcement=Announcement(
+                instance=new_instance(),
+                worker=settings.worker_id,
+                slots=settings.concurrency,
+                queues=list(settings.queues),
+                tasks=[task.name for task in self._tasks],
+                sdk=f"python {__version__}",
+                version=settings.version,
+                host=socket.gethostname() or None,
+                pid=os.getpid(),
+                labels=dict(settings.labels),
+                resources=dict(settings.resources),
+            ),
+            transport=self._transport,
+            load=lambda: Load(held=self._keeper.count, in_use={}),
+            on_order=self._ordered,
+            clock=self._clock,
+            jitter=self._jitter,
+        )
+
+    def _make_orders(self) -> Orders:
+        return Orders(
+            room=self._room,
+            execution=self._execution,
+            completer=self._completer,
+            presence=self._presence,
+            idle=self._idle,
+            stop=self.stop,
+        )
+
+    def _ordered(self, standing: Standing) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._orders.follow, standing)
+        except RuntimeError:  # the loop is closed: nobody is left to follow
+            log.info("worker.gone before it was %s", standing.wish)
 
     def _make_completer(self) -> Completer:
         return Completer(

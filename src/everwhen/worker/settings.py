@@ -3,10 +3,11 @@
 Durations are seconds here, because this is where people and the wire write them.
 """
 
+import math
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
 from everwhen.worker._clock import name_suffix
@@ -26,6 +27,9 @@ class Options(TypedDict, total=False):
     wait_seconds: float | None
     drain_seconds: float | None
     worker_id: str | None
+    version: str | None
+    labels: Mapping[str, str] | None
+    resources: Mapping[str, float] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +46,9 @@ class Settings:
     wait_seconds: float = 20.0
     drain_seconds: float = 30.0
     worker_id: str
+    version: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    resources: Mapping[str, float] = field(default_factory=dict[str, float])
 
     @property
     def capacity(self) -> int:
@@ -74,7 +81,33 @@ _ENVIRONMENT: dict[str, tuple[str, Callable[[str], Any]]] = {
     "wait_seconds": ("EVERWHEN_WAIT_SECONDS", float),
     "drain_seconds": ("EVERWHEN_DRAIN_SECONDS", float),
     "worker_id": ("EVERWHEN_WORKER_ID", str),
+    "version": ("EVERWHEN_WORKER_VERSION", str),
+    "labels": ("EVERWHEN_LABELS", lambda text: read_labels(_split(text))),
+    "resources": ("EVERWHEN_RESOURCES", lambda text: read_resources(_split(text))),
 }
+
+
+def read_labels(pairs: Sequence[str]) -> dict[str, str]:
+    """Read `zone=a` and the like; raise ValueError for what is none."""
+    labels: dict[str, str] = {}
+    for pair in pairs:
+        name, separator, value = pair.partition("=")
+        if not (separator and name.strip() and value.strip()):
+            raise ValueError(f"{pair!r} is no label: write name=value")
+        labels[name.strip()] = value.strip()
+    return labels
+
+
+def read_resources(pairs: Sequence[str]) -> dict[str, float]:
+    """Read `memory_mb=4096` and the like; raise ValueError for what is none."""
+    resources: dict[str, float] = {}
+    for pair in pairs:
+        name, _, amount = pair.partition("=")
+        try:
+            resources[name.strip()] = float(amount)
+        except ValueError:
+            raise ValueError(f"{pair!r} is no resource: write name=number") from None
+    return resources
 
 
 def resolve(*layers: Options, environ: Mapping[str, str]) -> Settings:
@@ -84,6 +117,8 @@ def resolve(*layers: Options, environ: Mapping[str, str]) -> Settings:
         merged.update({name: value for name, value in layer.items() if value is not None})
     _require(merged)
     merged["queues"] = tuple(merged.get("queues") or Settings.__dataclass_fields__["queues"].default)
+    merged["labels"] = dict(merged.get("labels") or {})
+    merged["resources"] = dict(merged.get("resources") or {})
     merged["url"] = str(merged["url"]).rstrip("/")
     merged.setdefault("worker_id", default_worker_id())
     settings = Settings(**merged)
@@ -105,7 +140,10 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
         try:
             found[name] = convert(text)
         except ValueError as error:
-            raise ConfigurationError(f"{variable}={text!r} is not a number") from error
+            is_pairs = name in {"labels", "resources"}
+            raise ConfigurationError(
+                f"{variable}: {error}" if is_pairs else f"{variable}={text!r} is not a number"
+            ) from error
     return found
 
 
@@ -125,5 +163,8 @@ def _check(settings: Settings) -> None:
             raise ConfigurationError(f"{name} is {getattr(settings, name)}, must be at least {least}")
     if settings.lease_seconds <= 0:
         raise ConfigurationError(f"lease_seconds is {settings.lease_seconds}, must be above 0")
+    for name, amount in settings.resources.items():
+        if not (math.isfinite(amount) and amount >= 0):
+            raise ConfigurationError(f"resource {name} is {amount}, must be a number from 0 on")
     if settings.wait_seconds < 0 or settings.drain_seconds < 0:
         raise ConfigurationError("wait_seconds and drain_seconds cannot be negative")

@@ -13,6 +13,8 @@ import msgspec
 
 from everwhen.worker.errors import RequestRefused, ServerAway, Unauthorised
 from everwhen.worker.protocol import (
+    Announcement,
+    Beat,
     ClaimedRun,
     ClaimRequest,
     ClaimResponse,
@@ -20,13 +22,16 @@ from everwhen.worker.protocol import (
     CompleteResponse,
     HeartbeatRequest,
     HeartbeatResponse,
+    Leave,
     Problem,
+    Standing,
 )
 from everwhen.worker.settings import Settings
 
 CONNECT_SECONDS = 5.0
 COMPLETE_SECONDS = 15.0
 LEAST_HEARTBEAT_SECONDS = 1.0
+PRESENCE_SECONDS = 5.0
 DOWNLOAD_SECONDS = 60.0
 """How long a download may stand still."""
 
@@ -58,6 +63,18 @@ class Transport(Protocol):
         """Fetch a payload of a run; blocks, and runs on a task's thread."""
         ...
 
+    def announce(self, said: Announcement) -> Standing:
+        """Say who works here; blocks, and runs on the presence thread."""
+        ...
+
+    def beat(self, said: Beat) -> Standing:
+        """Say that this worker lives; blocks, and runs on the presence thread."""
+        ...
+
+    def leave(self, said: Leave) -> Standing:
+        """Say that this worker has stopped; blocks, and runs on the presence thread."""
+        ...
+
     async def close(self) -> None:
         """Let go of connections."""
         ...
@@ -78,6 +95,7 @@ class HttpTransport:
         self._base = settings.url + "/v1/worker/"
         self._client = httpx2.AsyncClient(headers=headers, limits=limits)
         self._beat_client = httpx2.Client(headers=headers, timeout=httpx2.Timeout(beat))
+        self._presence_client = httpx2.Client(headers=headers, timeout=httpx2.Timeout(PRESENCE_SECONDS))
         self._download_client = httpx2.Client(headers=headers, timeout=httpx2.Timeout(DOWNLOAD_SECONDS))
         self._encoder = msgspec.json.Encoder()
 
@@ -91,11 +109,19 @@ class HttpTransport:
 
     def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
         """Renew leases, on the calling thread."""
-        try:
-            response = self._beat_client.post(self._base + "heartbeat", content=self._encoder.encode(request))
-        except httpx2.HTTPError as error:
-            raise _away(error) from error
-        return read(response, HeartbeatResponse)
+        return self._post_blocking(self._beat_client, "heartbeat", request, HeartbeatResponse)
+
+    def announce(self, said: Announcement) -> Standing:
+        """Say who works here, on the calling thread."""
+        return self._post_blocking(self._presence_client, "announce", said, Standing)
+
+    def beat(self, said: Beat) -> Standing:
+        """Say that this worker lives, on the calling thread."""
+        return self._post_blocking(self._presence_client, "beat", said, Standing)
+
+    def leave(self, said: Leave) -> Standing:
+        """Say that this worker has stopped, on the calling thread."""
+        return self._post_blocking(self._presence_client, "leave", said, Standing)
 
     def download(self, run: ClaimedRun, digest: str, write: Callable[[bytes], object]) -> None:
         """Fetch a payload, on the calling thread."""
@@ -113,8 +139,17 @@ class HttpTransport:
     async def close(self) -> None:
         """Close the clients."""
         self._beat_client.close()
+        self._presence_client.close()
         self._download_client.close()
         await self._client.aclose()
+
+    def _post_blocking(self, client: httpx2.Client, path: str, request: msgspec.Struct, answer: type[T]) -> T:
+        body = msgspec.json.encode(request)  # not the loop's encoder: this is another thread
+        try:
+            response = client.post(self._base + path, content=body)
+        except (httpx2.HTTPError, RuntimeError) as error:  # RuntimeError: the client was closed, the worker has ended
+            raise _away(error) from error
+        return read(response, answer)
 
     async def _post(self, path: str, request: msgspec.Struct, answer: type[T], limits: httpx2.Timeout) -> T:
         body = self._encoder.encode(request)
@@ -159,7 +194,7 @@ def _between(start: str, end: str) -> float:
     return max(0.0, (parsedate_to_datetime(end) - parsedate_to_datetime(start)).total_seconds())
 
 
-def _away(error: httpx2.HTTPError) -> ServerAway:
+def _away(error: Exception) -> ServerAway:
     return ServerAway(f"{type(error).__name__}: {error}".rstrip(": "))
 
 
