@@ -95,3 +95,8 @@ insert into everwhen.service_tasks (tenant_id, id, owner, dedup_id, schedule_uid
                                     updated_at)
 select '$tenant', everwhen.first_run_id('$now'::timestamptz + n * interval '2 s' + length(who) * interval '1 s'), who, 'd' || n, uid, '* * * * *', 5, 'd', now(), now()
 from everwhen.schedules s, generate_series($first, $last) n, unnest(array['tester', 'zed']) who where s.name = 's1';
+insert into everwhen.workers (tenant_id, worker_id, instance, name, slots, tasks, queues, labels, resources, announced_at,
+                              last_seen_at, held, in_use, heard, is_stopping)
+select scope, everwhen.first_run_id('$now'::timestamptz + n * interval '1 s'), gen_random_uuid(), 'w' || n, 1, '{report}',
+       '{q}', '{}', '{}', now(), now(), 0, '{}', 'active', false
+from generate_series($first, $last) n, unnest(array['$tenant'::uuid, '00000000-0000-0000-0000-000000000000']) scope;

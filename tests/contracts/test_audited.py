@@ -16,7 +16,7 @@ from fastapi.routing import iter_route_contexts
 
 from everwhen.http.auditing import RememberingRoute
 from everwhen.http.bodies import ControlRoute
-from tests.contracts.test_isolation import BODIES, app_with_payloads, call, furnish, operations
+from tests.contracts.test_isolation import BODIES, app_with_payloads, call, furnish, furnish_worker, operations
 from tests.people import client_of, token_of
 from tests.task_service.test_as_users_know_it import form
 
@@ -96,7 +96,8 @@ async def test_every_change_is_told_once_and_nothing_else_is(database, told, mon
             if isinstance(changes[name], ControlRoute) and changes[name].manner.keyed and name != "create_operation":
                 assert (await call(client, name, method, path, **asked))[0] == status, name
                 wrong += [f"{name} is repeated, and told again: {event}" for event in told.news()]
-    called |= await of_the_platform_and_its_people(app, tenant, told, wrong)
+    shared = await furnish_worker(database, None, name="shared")
+    called |= await of_the_platform_and_its_people(app, tenant, told, wrong, worker=shared)
 
     assert wrong == []
     assert called == set(changes)
@@ -124,7 +125,7 @@ def differences(name, events, *, actor="ada"):
     return found
 
 
-async def of_the_platform_and_its_people(app, tenant, told, wrong):
+async def of_the_platform_and_its_people(app, tenant, told, wrong, *, worker):
     """Do what needs a token of another kind; return what was done."""
     called = set()
 
@@ -140,6 +141,9 @@ async def of_the_platform_and_its_people(app, tenant, told, wrong):
         await do(client, "update_limits", "PATCH", "/v1/tenants/made/limits", json={"schedules": 5})
         body = {"subject": "eve", "reason": "why"}
         await do(client, "create_platform_revocation", "POST", "/v1/revocations", json=body)
+        for order in ("drain", "cordon", "uncordon"):
+            path = f"/v1/workers/{worker}/{order}"
+            await do(client, f"{order}_shared_worker", "POST", path, json={"reason": "why"})
     async with client_of(app, token_of("admin", tenant_id=tenant.id, subject="bob")) as client:
         made = await do(client, "begin_session", "POST", "/v1/session")
         headers = {"X-CSRF-Token": made.json()["csrf_token"], "Cookie": made.headers["set-cookie"].partition(";")[0]}

@@ -33,6 +33,9 @@ from everwhen.core.calendars import Definition
 from everwhen.core.lifecycle import RunState
 from everwhen.dead_letters import store as dead_letters_store
 from everwhen.explaining import store as explaining_store
+from everwhen.fleets import service as fleets
+from everwhen.fleets import store as fleets_store
+from everwhen.fleets.model import Announced
 from everwhen.identity import service as identity
 from everwhen.identity import store as identity_store
 from everwhen.identity.model import TokenWish
@@ -71,6 +74,7 @@ STORES = (
     calendars_store,
     schedules_store,
     explaining_store,
+    fleets_store,
     identity_store,
     limits_store,
     runs_store,
@@ -190,6 +194,11 @@ BODIES = {
     "list_pause_changes": None,
     "resume_queue": {},
     "resume_tenant": {},
+    "list_workers": None,
+    "get_worker": None,
+    "drain_worker": {"reason": "why", "exit": True},
+    "cordon_worker": {"reason": "why"},
+    "uncordon_worker": None,
     "list_findings": None,
     "list_audit": None,
     "get_audit_event": None,
@@ -236,7 +245,7 @@ NAMELESS = {
     "draw_forecast", "smooth_schedules", "get_tz", "review_tz",
     "list_dead_letters", "list_dead_runs", "dismiss_dead_letters", "create_operation", "list_operations",
     "pause_tenant", "resume_tenant", "list_pauses", "list_pause_changes",
-    "list_findings", "list_audit",
+    "list_findings", "list_audit", "list_workers",
     "list_declarations", "plan_declarations", "list_workflows", "list_payloads", "upload_payload",
 }  # fmt: skip
 # These are about no tenant at all.
@@ -250,6 +259,11 @@ PLATFORM = {
     "list_service_tasks",
     "create_platform_revocation",
     "list_platform_revocations",
+    "list_shared_workers",
+    "get_shared_worker",
+    "drain_shared_worker",
+    "cordon_shared_worker",
+    "uncordon_shared_worker",
     "get_me",
     "begin_session",
     "get_session",
@@ -287,6 +301,7 @@ class Things:
     token: str
     member: str
     event: str
+    worker: str
     alerts: Alerts
 
     @property
@@ -311,6 +326,7 @@ NOBODY = Things(
     token=str(uuid.UUID(int=10)),
     member="login:nobody",
     event=str(uuid.UUID(int=12)),
+    worker=str(uuid.UUID(int=13)),
     alerts=Alerts(
         channel="no-channel",
         unused_channel="no-unused",
@@ -361,6 +377,7 @@ async def furnish(db: Database, *, name: str):
         token=await furnish_token(db, tenant, name=name),
         member=f"login:{name}",
         event=await furnish_event(db, tenant, name=name),
+        worker=await furnish_worker(db, tenant, name=name),
         alerts=await furnish_alerts(db, tenant, name=name),
     )
     return tenant, things
@@ -398,6 +415,24 @@ async def furnish_event(db: Database, tenant, *, name: str) -> str:
     deed = Deed(operation="create_task", resource=f"tasks/{name}-task", after={"name": f"{name}-task"})
     async with db.tenant(tenant.id) as conn:
         return str(await audit.record(conn, tenant_id=tenant.id, actor=Actor(subject=name), deed=deed))
+
+
+async def furnish_worker(db: Database, tenant, *, name: str) -> str:
+    """A worker that has announced itself, of the platform without a tenant; return its id."""
+    said = Announced(
+        instance=uuid.uuid5(uuid.NAMESPACE_URL, name),
+        name=f"{name}-worker",
+        sdk=None,
+        version=None,
+        host=f"{name}-host",
+        pid=None,
+        slots=1,
+        tasks=[f"{name}-task"],
+        queues=[f"{name}-queue"],
+        labels={"of": name},
+        resources={},
+    )
+    return str((await fleets.announce(db, tenant_id=tenant and tenant.id, said=said)).worker_id)
 
 
 async def furnish_workflow(db: Database, tenant, *, name: str) -> tuple[str, str]:
@@ -442,6 +477,7 @@ async def call(client, operation: str, method: str, path: str, *, tenant: str, t
         "digest": things.payload,
         "token": things.token,
         "event": things.event,
+        "worker": things.worker,
         "subject": things.member,
         "channel": things.alerts.unused_channel if operation == "delete_alert_channel" else things.alerts.channel,
         "subscription": things.alerts.subscription,

@@ -26,6 +26,11 @@ OF_THE_TASK_SERVICE = {"list_service_tasks"}
 NOT_YET_SAID = {"list_runs", "list_dead_runs"}
 """Whose terms have tests of their own: which of them go together is decided by what an index serves."""
 
+WORKER = {
+    "name": "name", "state": "state", "queue": "queues", "task": "tasks", "label": "labels", "host": "host",
+    "version": "version", "seen": "seen_at",
+}  # fmt: skip
+
 SAYS: dict[str, dict[str, str]] = {
     "list_tenants": {"created": "created_at"},
     "list_members": {"role": "roles", "by": "added_by", "changed": "changed_at"},
@@ -40,6 +45,8 @@ SAYS: dict[str, dict[str, str]] = {
     "list_pauses": {"queue": "queue", "by": "paused_by", "paused": "paused_at"},
     "list_pause_changes": {"queue": "queue", "action": "action", "by": "changed_by", "changed": "changed_at"},
     "list_workflows": {"tag": "tags", "updated": "updated_at"},
+    "list_workers": WORKER,
+    "list_shared_workers": WORKER,
     "list_findings": {"kind": "kind", "subject": "subject", "tenant": "tenant", "opened": "opened_at"},
     "list_all_findings": {"kind": "kind", "subject": "subject", "tenant": "tenant", "opened": "opened_at"},
     "list_payloads": {"name": "name", "by": "created_by", "created": "created_at"},
@@ -100,6 +107,9 @@ VARY = """
     insert into everwhen.alert_routes values ('{tenant}', 'su2', 'ch1');
     update everwhen.pause_changes set action = 'resumed', changed_by = 'y' where queue = 'q2';
     update everwhen.pauses set paused_by = 'y' where queue = 'q2';
+    update everwhen.workers set wish = 'cordoned', host = 'h', version = '2' where name = 'w2';
+    update everwhen.workers set labels = '{"zone": "a"}', tasks = null, is_stopping = true where name = 'w3';
+    update everwhen.workers set last_seen_at = now() - interval '1 h', queues = '{b}' where name = 'w4';
     update everwhen.findings set kind = 'schedule.overdue' where subject = 'x2';
     update everwhen.payloads set name = 'p', created_by = 'y'
     where digest = (select min(digest) from everwhen.payloads);
@@ -140,12 +150,19 @@ def searches(term: str, field: str, whole: list[dict[str, Any]]) -> list[tuple[s
             ),
             *((f"{term}<{at.isoformat()}", [i for i, of in zip(whole, own, strict=True) if of < at]) for at in bounds),
         ]
-    said = [("no", "yes")[item[field]] if isinstance(item[field], bool) else item[field] for item in whole]
+    said = [_said(item[field]) for item in whole]
     values = {each for value in said if value for each in (value if isinstance(value, list) else [value])}
     return [
         (f'{term}:"{value}"', [item for item, own in zip(whole, said, strict=True) if own and _has(own, value)])
         for value in sorted(values)
     ]
+
+
+def _said(value: Any) -> Any:
+    """What an item says, as a filter spells it."""
+    if isinstance(value, dict):
+        return [f"{name}={text}" for name, text in value.items()]
+    return ("no", "yes")[value] if isinstance(value, bool) else value
 
 
 def _has(own: Any, value: str) -> bool:

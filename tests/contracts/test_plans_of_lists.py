@@ -105,7 +105,7 @@ ALSO = {
 MORE = {"get_service_task": 1.5}
 """How much more a page may cost than the first one: this one tells by the latest runs how the task is, on each page."""
 
-OF_THE_PLATFORM = {"list_tenants", "list_all_findings", "list_platform_revocations"}
+OF_THE_PLATFORM = {"list_tenants", "list_all_findings", "list_platform_revocations", "list_shared_workers"}
 HISTORY = "history"
 ASKED_NOW_AND_THEN = "select tenant_id, kind, value, issued_until, expires_at"
 

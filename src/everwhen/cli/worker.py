@@ -1,12 +1,18 @@
-"""`everwhen worker module:worker`: run a fleet's tasks."""
+"""`everwhen worker module:worker`, or `worker run`: run a fleet's tasks; and the commands that look at fleets."""
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from everwhen.cli import fleet
+
 if TYPE_CHECKING:
     from everwhen.worker import Worker
+
+
+Pairs = TypeVar("Pairs", dict[str, str], dict[str, float])
 
 
 class UsageProblem(click.ClickException):
@@ -15,21 +21,46 @@ class UsageProblem(click.ClickException):
     exit_code = 2
 
 
-@click.command("worker", short_help="Run the tasks of a worker.")
+class WorkerGroup(click.Group):
+    """A group whose commands need not be named: what is none of them is what to run."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put `run` before what names no command."""
+        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group("worker", cls=WorkerGroup, short_help="Run the tasks of a worker; see, drain and cordon workers.")
+def worker_command() -> None:
+    """Run the tasks of a worker: `everwhen worker tasks:worker`. See, drain and cordon those that run."""
+
+
+for _command in fleet.COMMANDS:
+    worker_command.add_command(_command)
+
+
+@worker_command.command("run", short_help="Run the tasks of a worker.")
 @click.argument("target", metavar="MODULE:WORKER")
 @click.option("--url", help="Address of the server. [env: EVERWHEN_URL; default: that of `everwhen up` here]")
 @click.option("--token", help="Token of the worker; the environment is the safer place. [env: EVERWHEN_TOKEN]")
 @click.option("--queues", help="Queues to claim from, separated by commas. [env: EVERWHEN_QUEUES; default: default]")
 @click.option("--concurrency", type=click.IntRange(min=1), help="Runs at once. [default: 100]")
+@click.option("--label", "labels", multiple=True, help="name=value; repeatable. [env: EVERWHEN_LABELS]")
+@click.option("--resource", "resources", multiple=True, help="name=number; repeatable. [env: EVERWHEN_RESOURCES]")
+@click.option("--app-version", "version", help="Of the application; shown. [env: EVERWHEN_WORKER_VERSION]")
 @click.option("--lease-seconds", type=click.FloatRange(min=0, min_open=True), help="Length of a lease. [default: 30]")
 @click.option("--drain-seconds", type=click.FloatRange(min=0), help="How long to finish on SIGTERM. [default: 30]")
-def worker_command(  # noqa: PLR0913 - one parameter per option
+def run(  # noqa: PLR0913 - one parameter per option
     target: str,
     *,
     url: str | None,
     token: str | None,
     queues: str | None,
     concurrency: int | None,
+    labels: tuple[str, ...],
+    resources: tuple[str, ...],
+    version: str | None,
     lease_seconds: float | None,
     drain_seconds: float | None,
 ) -> None:
@@ -39,6 +70,7 @@ def worker_command(  # noqa: PLR0913 - one parameter per option
     """
     from everwhen.cli.client import read_client_file
     from everwhen.worker.errors import ConfigurationError
+    from everwhen.worker.settings import read_labels, read_resources
 
     worker = load_worker(target)
     if local := read_client_file().get("url"):
@@ -50,12 +82,23 @@ def worker_command(  # noqa: PLR0913 - one parameter per option
             token=token,
             queues=None if queues is None else [name.strip() for name in queues.split(",") if name.strip()],
             concurrency=concurrency,
+            labels=_pairs(read_labels, labels),
+            resources=_pairs(read_resources, resources),
+            version=version,
             lease_seconds=lease_seconds,
             drain_seconds=drain_seconds,
         )
     except ConfigurationError as error:
         raise UsageProblem(str(error)) from error
     raise SystemExit(code)
+
+
+def _pairs(read: Callable[[Sequence[str]], Pairs], given: Sequence[str]) -> Pairs | None:
+    """Return what was given as pairs; None when nothing was."""
+    try:
+        return read(given) if given else None
+    except ValueError as error:
+        raise UsageProblem(str(error)) from error
 
 
 def load_worker(target: str) -> "Worker":

@@ -1381,6 +1381,47 @@ CREATE TABLE everwhen.watermarks (
 
 ALTER TABLE ONLY everwhen.watermarks FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE everwhen.workers (
+    tenant_id uuid NOT NULL,
+    worker_id uuid NOT NULL,
+    instance uuid NOT NULL,
+    name text NOT NULL,
+    sdk text,
+    version text,
+    host text,
+    pid integer,
+    slots integer NOT NULL,
+    tasks text[],
+    queues text[] NOT NULL,
+    labels jsonb NOT NULL,
+    resources jsonb NOT NULL,
+    announced_at timestamp with time zone NOT NULL,
+    last_seen_at timestamp with time zone NOT NULL,
+    held integer NOT NULL,
+    in_use jsonb NOT NULL,
+    heard text NOT NULL,
+    is_stopping boolean NOT NULL,
+    wish text DEFAULT 'active'::text NOT NULL,
+    exits boolean DEFAULT false NOT NULL,
+    wished_by text,
+    wished_why text,
+    wished_at timestamp with time zone,
+    CONSTRAINT workers_heard_check CHECK ((heard = ANY (ARRAY['active'::text, 'draining'::text, 'cordoned'::text]))),
+    CONSTRAINT workers_held_check CHECK ((held >= 0)),
+    CONSTRAINT workers_host_check CHECK (((length(host) >= 1) AND (length(host) <= 200))),
+    CONSTRAINT workers_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+    CONSTRAINT workers_pid_check CHECK ((pid > 0)),
+    CONSTRAINT workers_queues_check CHECK (((cardinality(queues) >= 1) AND (cardinality(queues) <= 64))),
+    CONSTRAINT workers_sdk_check CHECK (((length(sdk) >= 1) AND (length(sdk) <= 100))),
+    CONSTRAINT workers_slots_check CHECK (((slots >= 1) AND (slots <= 100000))),
+    CONSTRAINT workers_version_check CHECK (((length(version) >= 1) AND (length(version) <= 100))),
+    CONSTRAINT workers_wish_check CHECK ((wish = ANY (ARRAY['active'::text, 'draining'::text, 'cordoned'::text]))),
+    CONSTRAINT workers_wished_why_check CHECK ((length(wished_why) <= 500))
+)
+WITH (fillfactor='50');
+
+ALTER TABLE ONLY everwhen.workers FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE everwhen.workflow_keys (
     tenant_id uuid NOT NULL,
     key text NOT NULL,
@@ -1685,6 +1726,9 @@ ALTER TABLE ONLY everwhen.waiting
 ALTER TABLE ONLY everwhen.watermarks
     ADD CONSTRAINT watermarks_pkey PRIMARY KEY (tenant_id, schedule_uid);
 
+ALTER TABLE ONLY everwhen.workers
+    ADD CONSTRAINT workers_pkey PRIMARY KEY (tenant_id, worker_id);
+
 ALTER TABLE ONLY everwhen.workflow_keys
     ADD CONSTRAINT workflow_keys_pkey PRIMARY KEY (tenant_id, key);
 
@@ -1844,6 +1888,8 @@ CREATE INDEX waiting_workflows ON everwhen.waiting USING btree (available_at) WH
 CREATE INDEX watermarks_failing ON everwhen.watermarks USING btree (tenant_id, schedule_uid) WHERE (failures > 0);
 
 CREATE INDEX watermarks_next ON everwhen.watermarks USING btree (next_at) WHERE (next_at IS NOT NULL);
+
+CREATE UNIQUE INDEX workers_instance ON everwhen.workers USING btree (tenant_id, instance);
 
 CREATE UNIQUE INDEX workflow_keys_run ON everwhen.workflow_keys USING btree (tenant_id, node_run_id);
 
@@ -2210,6 +2256,8 @@ CREATE POLICY all_tenants ON everwhen.waiting TO everwhen_system USING (true) WI
 
 CREATE POLICY all_tenants ON everwhen.watermarks TO everwhen_system USING (true) WITH CHECK (true);
 
+CREATE POLICY all_tenants ON everwhen.workers TO everwhen_system USING (true) WITH CHECK (true);
+
 CREATE POLICY all_tenants ON everwhen.workflow_keys TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.workflow_nodes TO everwhen_system USING (true) WITH CHECK (true);
@@ -2394,6 +2442,8 @@ CREATE POLICY own_rows ON everwhen.waiting TO everwhen_tenant USING ((tenant_id 
 
 CREATE POLICY own_rows ON everwhen.watermarks TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
+CREATE POLICY own_rows ON everwhen.workers TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
 CREATE POLICY own_rows ON everwhen.workflow_keys TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.workflow_nodes TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
@@ -2438,6 +2488,8 @@ ALTER TABLE everwhen.service_tasks ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.service_tokens ENABLE ROW LEVEL SECURITY;
 
+CREATE POLICY shared_rows ON everwhen.workers FOR SELECT TO everwhen_tenant USING ((tenant_id = '00000000-0000-0000-0000-000000000000'::uuid));
+
 ALTER TABLE everwhen.sightings ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.spans ENABLE ROW LEVEL SECURITY;
@@ -2459,6 +2511,8 @@ ALTER TABLE everwhen.tenants ENABLE ROW LEVEL SECURITY;
 ALTER TABLE everwhen.waiting ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.watermarks ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.workers ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.workflow_keys ENABLE ROW LEVEL SECURITY;
 
@@ -2712,6 +2766,9 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.waiting TO everwhen_system;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.watermarks TO everwhen_tenant;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.watermarks TO everwhen_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.workers TO everwhen_tenant;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.workers TO everwhen_system;
 
 GRANT SELECT,INSERT,DELETE ON TABLE everwhen.workflow_keys TO everwhen_tenant;
 GRANT SELECT,INSERT,DELETE ON TABLE everwhen.workflow_keys TO everwhen_system;
