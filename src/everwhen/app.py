@@ -91,6 +91,7 @@ from everwhen.postgres.host import default_data_dir
 from everwhen.postgres.migrate import assert_compatible
 from everwhen.postgres.pool import Connection, Database, PoolLimits, SetClock
 from everwhen.postgres.wakeups import Wakeups, line_topic, notify, role_topic
+from everwhen.queues import api as queues_api
 from everwhen.replies import service as replies
 from everwhen.roles import Closing, Loop, Role
 from everwhen.runs import api as runs_api
@@ -131,6 +132,7 @@ FEATURES: Final = (
     runs_api,
     dead_letters_api,
     operations_api,
+    queues_api,
     pauses_api,
     workflows_api,
     workflow_runs_api,

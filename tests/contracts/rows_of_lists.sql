@@ -26,6 +26,9 @@ insert into everwhen.arrears (tenant_id, schedule_uid, cause, revision, rule, sk
 select '$tenant', '$schedule', 'outage', 1, '{"policy": "skip"}', 'catchup.skip', '$now',
        timestamptz '$now' + interval '1 s', '$now', '$now', '$now', '$now', '$now'
 from generate_series($first, $last) n;
+insert into everwhen.lanes (tenant_id, queue) select '$tenant', 'q' || n from generate_series($first, $last) n;
+insert into everwhen.queues (tenant_id, name, tags, owner, created_at, updated_at, deleted_at)
+select '$tenant', 'q' || n, '{all}', 'x', now(), now(), case when n % 2 = 1 then now() end from generate_series($first, $last) n;
 insert into everwhen.calendars (tenant_id, name, version, created_at, updated_at, deleted_at)
 select '$tenant', kind || n, 1, now(), now(), case kind when 'z' then now() end
 from generate_series($first, $last) n, unnest(array['c', 'z']) kind;

@@ -28,7 +28,7 @@ UNSEEN = {
     # What they do is told by what they made, or by which run: there is no object of theirs to be looked at.
     "begin_session", "end_session", "dismiss_dead_letters", "smooth_schedules",
     # The platform looks into no tenant: the answer is told, which has all of them.
-    "update_limits",
+    "update_limits", "set_queue_share",
 }  # fmt: skip
 SAME = {
     # They may leave everything as it was: that somebody ordered it is told all the same.
@@ -139,6 +139,7 @@ async def of_the_platform_and_its_people(app, tenant, told, wrong, *, worker):
     async with client_of(app, token_of("platform", subject="bob")) as client:
         await do(client, "create_tenant", "POST", "/v1/tenants", json={"name": "made"})
         await do(client, "update_limits", "PATCH", "/v1/tenants/made/limits", json={"schedules": 5})
+        await do(client, "set_queue_share", "PUT", "/v1/tenants/made/queues/mails/share", json={"weight": 2})
         body = {"subject": "eve", "reason": "why"}
         await do(client, "create_platform_revocation", "POST", "/v1/revocations", json=body)
         for order in ("drain", "cordon", "uncordon"):

@@ -47,6 +47,7 @@ from everwhen.payloads import store as payloads_store
 from everwhen.payloads.depot import Depot
 from everwhen.payloads.service import Payloads
 from everwhen.postgres.pool import Database, PoolLimits
+from everwhen.queues import store as queues_store
 from everwhen.runs import store as runs_store
 from everwhen.runs.listing import store as listing_store
 from everwhen.schedules import store as schedules_store
@@ -84,6 +85,7 @@ STORES = (
     overlap_store,
     pauses_store,
     payloads_store,
+    queues_store,
     workflows_store,
     catalogue_store,
     alerts_store,
@@ -136,6 +138,9 @@ BODIES = {
     "list_versions": None,
     "get_version": None,
     "get_year": None,
+    "list_queues": None,
+    "get_queue": None,
+    "get_queue_share": None,
     "list_schedules": None,
     "get_schedule": None,
     "list_revisions": None,
@@ -180,6 +185,7 @@ BODIES = {
     "replace_task": {"priority": 2},
     "create_calendar": {"name": "made", "definition": {}},
     "replace_calendar": {"definition": {"week": ["mon"]}},
+    "replace_queue": {"max_in_flight": 5},
     "create_schedule": {"name": "made", "task": "{}", "trigger": CRON},
     "update_schedule": {"priority": 1},
     "replace_schedule": {"task": "{}", "trigger": CRON, "priority": 2},
@@ -223,6 +229,7 @@ BODIES = {
     "delete_calendar": None,
     "delete_task": None,
     "delete_workflow": None,
+    "delete_queue": None,
     "delete_alert_template": None,
     "delete_alert_subscription": None,
     "delete_alert_channel": None,
@@ -241,6 +248,7 @@ NAMELESS = {
     "create_alert_channel", "list_alert_channels", "list_alert_subscriptions", "preview_alert_subscription",
     "list_alert_deliveries",
     "get_limits", "get_usage",
+    "list_queues", "replace_queue",
     "get_tenant", "list_tasks", "list_schedules", "preview_timing", "list_runs", "create_task", "forecast_tenant",
     "draw_forecast", "smooth_schedules", "get_tz", "review_tz",
     "list_dead_letters", "list_dead_runs", "dismiss_dead_letters", "create_operation", "list_operations",
@@ -271,6 +279,7 @@ PLATFORM = {
     "create_tenant",
     "list_tenants",
     "update_limits",
+    "set_queue_share",
     "forecast_all",
     "list_platform_audit",
     "get_platform_audit_event",

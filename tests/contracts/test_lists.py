@@ -42,6 +42,7 @@ SAYS: dict[str, dict[str, str]] = {
     "list_schedules": {"tag": "tags", "state": "state", "task": "task", "workflow": "workflow"},
     "list_dead_letters": {"task": "tasks", "last": "last_at"},
     "list_operations": {"kind": "kind", "state": "state", "by": "requested_by", "created": "created_at"},
+    "list_queues": {"tag": "tags", "owner": "owner", "delivery": "delivery", "updated": "updated_at"},
     "list_pauses": {"queue": "queue", "by": "paused_by", "paused": "paused_at"},
     "list_pause_changes": {"queue": "queue", "action": "action", "by": "changed_by", "changed": "changed_at"},
     "list_workflows": {"tag": "tags", "updated": "updated_at"},
@@ -106,6 +107,7 @@ VARY = """
       is_enabled = false where name = 'su2';
     insert into everwhen.alert_routes values ('{tenant}', 'su2', 'ch1');
     update everwhen.pause_changes set action = 'resumed', changed_by = 'y' where queue = 'q2';
+    update everwhen.queues set tags = '{odd}', owner = 'y' where name = 'q2';
     update everwhen.pauses set paused_by = 'y' where queue = 'q2';
     update everwhen.workers set wish = 'cordoned', host = 'h', version = '2' where name = 'w2';
     update everwhen.workers set labels = '{"zone": "a"}', tasks = null, is_stopping = true where name = 'w3';
@@ -141,6 +143,7 @@ async def test_each_term_of_each_list_finds_what_its_items_say(ask):
 def searches(term: str, field: str, whole: list[dict[str, Any]]) -> list[tuple[str, list[Any]]]:
     """A filter for each value that there is, with the items that it means; of an instant the bounds at its values."""
     if field.endswith("_at"):
+        whole = [item for item in whole if item[field]]  # what has no instant is within no bound
         own = [datetime.fromisoformat(item[field]) for item in whole]
         bounds = sorted(set(own))[-2:]
         return [

@@ -38,6 +38,7 @@ MAKERS = {
     Limit.CALENDARS: (("POST", "calendars", {"name": "{}", "definition": {}}), "calendars/{}"),
     Limit.CHANNELS: (("POST", "alerts/channels", {"name": "{}", **EMAIL}), "alerts/channels/{}"),
     Limit.MEMBERS: (("PUT", "members/login:{}", {"roles": ["viewer"]}), "members/login:{}"),
+    Limit.QUEUES: (("PUT", "queues/{}", {}), "queues/{}"),
     Limit.SCHEDULES: (("POST", "schedules", {"name": "{}", "task": "report", "trigger": CRON}), "schedules/{}"),
     Limit.SUBSCRIPTIONS: (
         ("POST", "alerts/subscriptions", {"name": "{}", "kinds": ["run.dead"], "channels": ["ops"]}),

@@ -32,6 +32,7 @@ class Limit(StrEnum):
     MEMBERS = "members"
     MINIMUM_INTERVAL = "minimum_interval_seconds"
     PAYLOAD_BYTES = "payload_bytes"
+    QUEUES = "queues"
     REQUESTS = "requests_per_minute"
     RUNS = "runs_per_day"
     SCHEDULES = "schedules"
@@ -59,6 +60,7 @@ KINDS: Final[Mapping[Limit, Kind]] = {
         usual=1, least=1, sentence="Seconds that lie at least between two fires of a schedule."
     ),
     Limit.PAYLOAD_BYTES: Kind(usual=None, least=0, sentence="Bytes of all payloads together."),
+    Limit.QUEUES: Kind(usual=1_000, least=0, sentence="Queues that are defined; one that tasks only name is not."),
     Limit.REQUESTS: Kind(usual=None, least=6, sentence="Requests to the control API a minute."),
     Limit.RUNS: Kind(
         usual=1_000_000, least=0, sentence="Runs that become due on one day (UTC); nodes of workflows are not counted."

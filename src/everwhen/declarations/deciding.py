@@ -7,6 +7,7 @@ from everwhen.core.differences import Difference, differences
 from everwhen.core.errors import TriggerError
 from everwhen.declarations.kinds.calendars import Calendars
 from everwhen.declarations.kinds.protocol import Claim, Things
+from everwhen.declarations.kinds.queues import Queues
 from everwhen.declarations.kinds.schedules import Schedules
 from everwhen.declarations.kinds.tasks import Tasks
 from everwhen.declarations.kinds.workflows import Workflows
@@ -16,6 +17,7 @@ from everwhen.http.problems import trigger_problem
 
 KINDS: Final[Mapping[Kind, Things]] = {
     Kind.CALENDAR: Calendars(),
+    Kind.QUEUE: Queues(),
     Kind.TASK: Tasks(),
     Kind.WORKFLOW: Workflows(),
     Kind.SCHEDULE: Schedules(),

@@ -16,6 +16,7 @@ class Kind(StrEnum):
     """What can be declared, in the order in which one needs the other."""
 
     CALENDAR = "Calendar"
+    QUEUE = "Queue"
     TASK = "Task"
     WORKFLOW = "Workflow"
     SCHEDULE = "Schedule"

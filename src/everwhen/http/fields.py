@@ -18,7 +18,8 @@ OWNER_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,199}$"
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
 
-def _payload(value: Any) -> Any:
+def within_a_payload(value: Any) -> Any:
+    """Refuse a value that is larger than what is stored."""
     size = len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
     if size > MOST_PAYLOAD_BYTES:
         raise ValueError(f"the value has {size} bytes as JSON; at most {MOST_PAYLOAD_BYTES} are stored")
@@ -47,7 +48,7 @@ def _printable(value: str) -> str:
 
 
 Name = Annotated[str, Field(pattern=NAME_PATTERN, description="Letters, digits, `.`, `_` and `-`; at most 200.")]
-Payload = Annotated[JsonValue, AfterValidator(_payload)]
+Payload = Annotated[JsonValue, AfterValidator(within_a_payload)]
 Priority = Annotated[int, Strict(), Field(ge=0, le=9, description="9 goes first, 0 last.")]
 Tags = Annotated[
     tuple[Annotated[str, Field(pattern=TAG_PATTERN)], ...],

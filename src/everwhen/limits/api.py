@@ -41,6 +41,7 @@ class LimitsIn(Wire):
     members: Count | None = _about(Limit.MEMBERS)
     minimum_interval_seconds: Positive | None = _about(Limit.MINIMUM_INTERVAL)
     payload_bytes: Count | None = _about(Limit.PAYLOAD_BYTES)
+    queues: Count | None = _about(Limit.QUEUES)
     requests_per_minute: Rate | None = _about(Limit.REQUESTS)
     runs_per_day: Count | None = _about(Limit.RUNS)
     schedules: Count | None = _about(Limit.SCHEDULES)

@@ -17,6 +17,7 @@ class LimitsRow:
     members: int | None
     minimum_interval_seconds: int | None
     payload_bytes: int | None
+    queues: int | None
     requests_per_minute: int | None
     runs_per_day: int | None
     schedules: int | None

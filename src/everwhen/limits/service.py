@@ -15,6 +15,7 @@ from everwhen.limits import quotas, store
 from everwhen.limits.model import DayRow, LimitsRow
 from everwhen.payloads.service import read_usage
 from everwhen.postgres.pool import Connection, Database
+from everwhen.queues import service as queues
 from everwhen.revisions import ANY, Expected, refuse_stale, stale
 from everwhen.schedules import service as schedules
 from everwhen.tasks import service as tasks
@@ -24,6 +25,7 @@ COUNTS: Final[Mapping[Limit, quotas.Count]] = {
     Limit.CALENDARS: calendars.count_calendars,
     Limit.CHANNELS: alerts.count_channels,
     Limit.MEMBERS: identity.count_members,
+    Limit.QUEUES: queues.count_queues,
     Limit.SCHEDULES: schedules.count_schedules,
     Limit.SUBSCRIPTIONS: subscribing.count_subscriptions,
     Limit.TASKS: tasks.count_tasks,

@@ -764,6 +764,8 @@ CREATE TABLE everwhen.lanes (
     weight integer DEFAULT 1 NOT NULL,
     max_in_flight integer,
     virtual_time double precision DEFAULT 0 NOT NULL,
+    ageing_seconds double precision DEFAULT 3600,
+    CONSTRAINT lanes_ageing_seconds_check CHECK ((ageing_seconds > (0)::double precision)),
     CONSTRAINT lanes_max_in_flight_check CHECK ((max_in_flight >= 0)),
     CONSTRAINT lanes_queue_check CHECK (((length(queue) >= 1) AND (length(queue) <= 200))),
     CONSTRAINT lanes_weight_check CHECK (((weight >= 1) AND (weight <= 1000)))
@@ -988,6 +990,52 @@ CREATE TABLE everwhen.punctuality (
 );
 
 ALTER TABLE ONLY everwhen.punctuality FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.queue_shares (
+    tenant_id uuid NOT NULL,
+    queue text NOT NULL,
+    weight integer DEFAULT 1 NOT NULL,
+    max_in_flight integer,
+    revision integer DEFAULT 1 NOT NULL,
+    changed_by text NOT NULL,
+    changed_at timestamp with time zone NOT NULL,
+    CONSTRAINT queue_shares_max_in_flight_check CHECK ((max_in_flight >= 0)),
+    CONSTRAINT queue_shares_queue_check CHECK (((length(queue) >= 1) AND (length(queue) <= 200))),
+    CONSTRAINT queue_shares_weight_check CHECK (((weight >= 1) AND (weight <= 1000)))
+);
+
+ALTER TABLE ONLY everwhen.queue_shares FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.queues (
+    tenant_id uuid NOT NULL,
+    name text NOT NULL,
+    max_in_flight integer,
+    rate_tokens integer,
+    rate_seconds double precision,
+    rate_burst integer,
+    delivery text DEFAULT 'pull'::text NOT NULL,
+    delivery_settings jsonb DEFAULT '{}'::jsonb NOT NULL,
+    ageing_seconds double precision DEFAULT 3600,
+    tags text[] DEFAULT '{}'::text[] NOT NULL,
+    owner text,
+    revision integer DEFAULT 1 NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    deleted_at timestamp with time zone,
+    CONSTRAINT queues_ageing_seconds_check CHECK ((ageing_seconds > (0)::double precision)),
+    CONSTRAINT queues_check CHECK ((num_nulls(rate_tokens, rate_seconds, rate_burst) = ANY (ARRAY[0, 3]))),
+    CONSTRAINT queues_delivery_check CHECK ((delivery = ANY (ARRAY['pull'::text, 'nats'::text, 'rabbitmq'::text, 'webhook'::text]))),
+    CONSTRAINT queues_delivery_settings_check CHECK ((jsonb_typeof(delivery_settings) = 'object'::text)),
+    CONSTRAINT queues_max_in_flight_check CHECK ((max_in_flight >= 0)),
+    CONSTRAINT queues_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+    CONSTRAINT queues_owner_check CHECK (((length(owner) >= 1) AND (length(owner) <= 200))),
+    CONSTRAINT queues_rate_burst_check CHECK ((rate_burst >= 1)),
+    CONSTRAINT queues_rate_seconds_check CHECK ((rate_seconds > (0)::double precision)),
+    CONSTRAINT queues_rate_tokens_check CHECK ((rate_tokens >= 1)),
+    CONSTRAINT queues_tags_check CHECK ((cardinality(tags) <= 20))
+);
+
+ALTER TABLE ONLY everwhen.queues FORCE ROW LEVEL SECURITY;
 
 CREATE UNLOGGED TABLE everwhen.rate_buckets (
     key bytea NOT NULL,
@@ -1322,12 +1370,14 @@ CREATE TABLE everwhen.tenant_limits (
     workflows bigint,
     changed_by text NOT NULL,
     changed_at timestamp with time zone NOT NULL,
+    queues bigint,
     CONSTRAINT tenant_limits_attempts_check CHECK ((attempts >= 1)),
     CONSTRAINT tenant_limits_calendars_check CHECK ((calendars >= 0)),
     CONSTRAINT tenant_limits_channels_check CHECK ((channels >= 0)),
     CONSTRAINT tenant_limits_members_check CHECK ((members >= 0)),
     CONSTRAINT tenant_limits_minimum_interval_seconds_check CHECK ((minimum_interval_seconds >= 1)),
     CONSTRAINT tenant_limits_payload_bytes_check CHECK ((payload_bytes >= 0)),
+    CONSTRAINT tenant_limits_queues_check CHECK ((queues >= 0)),
     CONSTRAINT tenant_limits_requests_per_minute_check CHECK ((requests_per_minute >= 6)),
     CONSTRAINT tenant_limits_revision_check CHECK ((revision > 0)),
     CONSTRAINT tenant_limits_runs_per_day_check CHECK ((runs_per_day >= 0)),
@@ -1648,6 +1698,12 @@ ALTER TABLE ONLY everwhen.payloads
 ALTER TABLE ONLY everwhen.punctuality
     ADD CONSTRAINT punctuality_pkey PRIMARY KEY (tenant_id, schedule_uid, day);
 
+ALTER TABLE ONLY everwhen.queue_shares
+    ADD CONSTRAINT queue_shares_pkey PRIMARY KEY (tenant_id, queue);
+
+ALTER TABLE ONLY everwhen.queues
+    ADD CONSTRAINT queues_pkey PRIMARY KEY (tenant_id, name);
+
 ALTER TABLE ONLY everwhen.rate_buckets
     ADD CONSTRAINT rate_buckets_pkey PRIMARY KEY (key);
 
@@ -1828,6 +1884,8 @@ CREATE INDEX payload_objects_look ON everwhen.payload_objects USING btree (look_
 CREATE INDEX payload_users_schedule ON everwhen.payload_users USING btree (schedule_uid, tenant_id);
 
 CREATE INDEX payloads_look ON everwhen.payloads USING btree (look_at) WHERE (look_at IS NOT NULL);
+
+CREATE INDEX queues_by_owner ON everwhen.queues USING btree (tenant_id, owner, name) WHERE (deleted_at IS NULL);
 
 CREATE INDEX replies_expired ON everwhen.replies USING btree (expires_at);
 
@@ -2036,6 +2094,12 @@ ALTER TABLE ONLY everwhen.payloads
 ALTER TABLE ONLY everwhen.punctuality
     ADD CONSTRAINT punctuality_tenant_id_schedule_uid_fkey FOREIGN KEY (tenant_id, schedule_uid) REFERENCES everwhen.schedules(tenant_id, uid);
 
+ALTER TABLE ONLY everwhen.queue_shares
+    ADD CONSTRAINT queue_shares_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
+ALTER TABLE ONLY everwhen.queues
+    ADD CONSTRAINT queues_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
 ALTER TABLE ONLY everwhen.replies
     ADD CONSTRAINT replies_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
 
@@ -2213,6 +2277,10 @@ CREATE POLICY all_tenants ON everwhen.payload_users TO everwhen_system USING (tr
 CREATE POLICY all_tenants ON everwhen.payloads TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.punctuality TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.queue_shares TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.queues TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.replies TO everwhen_system USING (true) WITH CHECK (true);
 
@@ -2402,6 +2470,10 @@ CREATE POLICY own_rows ON everwhen.payloads TO everwhen_tenant USING ((tenant_id
 
 CREATE POLICY own_rows ON everwhen.punctuality TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
+CREATE POLICY own_rows ON everwhen.queue_shares FOR SELECT TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
+CREATE POLICY own_rows ON everwhen.queues TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
 CREATE POLICY own_rows ON everwhen.replies TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.request_counts TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
@@ -2467,6 +2539,10 @@ ALTER TABLE everwhen.payload_users ENABLE ROW LEVEL SECURITY;
 ALTER TABLE everwhen.payloads ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.punctuality ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.queue_shares ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.queues ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.replies ENABLE ROW LEVEL SECURITY;
 
@@ -2697,6 +2773,12 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.payloads TO everwhen_system;
 
 GRANT SELECT ON TABLE everwhen.punctuality TO everwhen_tenant;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.punctuality TO everwhen_system;
+
+GRANT SELECT ON TABLE everwhen.queue_shares TO everwhen_tenant;
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.queue_shares TO everwhen_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.queues TO everwhen_tenant;
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.queues TO everwhen_system;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.rate_buckets TO everwhen_system;
 

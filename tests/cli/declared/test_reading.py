@@ -70,7 +70,7 @@ def test_a_file_named_twice_is_read_once():
         ("apiVersion: everwhen/v1\nkind: schedules\nname: a\nspec: {}\n",
          "2: /kind: there is no kind 'schedules': did you mean Schedule?"),
         ("apiVersion: everwhen/v1\nkind: CronJob\nname: a\nspec: {}\n",
-         "2: /kind: there is no kind 'CronJob': there are Calendar, Task, Workflow, Schedule"),
+         "2: /kind: there is no kind 'CronJob': there are Calendar, Queue, Task, Workflow, Schedule"),
         (f"{HEAD}name: 7\nspec: {{}}\n", "3: /name: a name is a text: put it in quotes"),
         (f"{HEAD}name: a\nspec: []\n", "4: /spec: the spec is a mapping of fields"),
         (f"{HEAD}name: a\nname: b\nspec: {{}}\n", "4: the key 'name' is given twice"),

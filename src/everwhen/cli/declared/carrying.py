@@ -13,7 +13,13 @@ from everwhen.cli.client import UNAVAILABLE, Api, CallFailed
 
 AT_ONCE: Final = 8
 MOST_TRIES: Final = 5
-PATHS: Final = {"Calendar": "calendars", "Task": "tasks", "Workflow": "workflows", "Schedule": "schedules"}
+PATHS: Final = {
+    "Calendar": "calendars",
+    "Queue": "queues",
+    "Task": "tasks",
+    "Workflow": "workflows",
+    "Schedule": "schedules",
+}
 CHANGING: Final = frozenset({"create", "update", "delete"})
 
 Key = tuple[str, str]

@@ -16,7 +16,7 @@ from everwhen.cli.declared import yaml_text
 from everwhen.cli.declared.faults import Fault, Faulty, Unreadable
 from everwhen.cli.output import API_VERSION
 
-KINDS: Final = ("Calendar", "Task", "Workflow", "Schedule")
+KINDS: Final = ("Calendar", "Queue", "Task", "Workflow", "Schedule")
 """In the order in which one needs the other."""
 
 MOST_FILES: Final = 10_000
