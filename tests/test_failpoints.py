@@ -43,7 +43,9 @@ from everwhen.schedules.scheduler import Scheduler
 from everwhen.sentinel.sentinel import Sentinel
 from everwhen.tenants import service as tenants
 from tests.alerts.scene import make_scene
+from tests.alerts.servers import HttpsReceiver
 from tests.dispatch.scene import Line, hold, make_line, report_on
+from tests.endpoints.scene import make_scene as make_endpoint_scene
 from tests.factories import TESTER, make_run, make_schedule
 from tests.operations.scene import begin, make_dead, redrive
 from tests.payloads.scene import put
@@ -237,6 +239,19 @@ class Scene:
 
     async def courier_is_done(self) -> bool:
         return await self.count("alert_deliveries where state = 'delivered'") == 1
+
+    async def pass_caller(self) -> Any:
+        async def call() -> None:
+            with HttpsReceiver() as receiver:
+                endpoint = await make_endpoint_scene(self.db, url=receiver.url)
+                await endpoint.line.fill()
+                await endpoint.caller.tick(await self.line.now())
+                await asyncio.gather(*endpoint.caller.calls.in_flight)
+
+        return call
+
+    async def caller_is_done(self) -> bool:
+        return await self.count("run_ends") == 1
 
     async def pass_api(self) -> Any:
         client = client_of(app_on(self.db), token_of("editor", tenant_id=self.line.tenant.id))

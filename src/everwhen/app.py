@@ -11,7 +11,7 @@ import hashlib
 import socket
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -55,10 +55,14 @@ from everwhen.dispatch.service import Dispatch
 from everwhen.dispatch.tokens import LeaseTokens
 from everwhen.egress.client import Egress
 from everwhen.egress.policy import EgressPolicy
+from everwhen.endpoints import api as endpoints_api
+from everwhen.endpoints import calling
+from everwhen.endpoints.caller import Caller
+from everwhen.endpoints.service import EndpointsDesk
 from everwhen.errors import ConfigurationError
 from everwhen.explaining import api as explaining_api
 from everwhen.explaining.observer import Observer
-from everwhen.explaining.sightings import Sightings
+from everwhen.explaining.sightings import Askers, Sightings
 from everwhen.fleets import api as fleets_api
 from everwhen.fleets import service as fleets
 from everwhen.fleets.worker_api import FleetApi
@@ -134,6 +138,7 @@ FEATURES: Final = (
     operations_api,
     queues_api,
     pauses_api,
+    endpoints_api,
     workflows_api,
     workflow_runs_api,
     explaining_api,
@@ -175,6 +180,7 @@ class Services:
     on_ended: OnEnded
     sealer: Sealer
     channels: Mapping[str, ChannelKind]
+    egress: Egress
 
 
 @asynccontextmanager
@@ -200,11 +206,12 @@ async def open_services(
             on_ended=on_ended,
             sealer=Sealer(read_ring(settings.sealing_keys.get_secret_value()) if settings.sealing_keys else None),
             channels=make_channels(settings),
+            egress=make_calling_egress(settings),
         )
 
 
-def make_egress(settings: Settings) -> Egress:
-    """Make the guarded way out; raise ConfigurationError for what cannot be read of its settings."""
+def make_policy(settings: Settings) -> EgressPolicy:
+    """Return what tenants may reach; raise ConfigurationError for what cannot be read of it."""
     policy = EgressPolicy(
         allowed=settings.egress_allow,
         ports=frozenset(settings.egress_ports),
@@ -214,7 +221,17 @@ def make_egress(settings: Settings) -> Egress:
         ca_file=settings.egress_ca_file,
     )
     policy.check()
-    return Egress(policy)
+    return policy
+
+
+def make_egress(settings: Settings) -> Egress:
+    """Make the guarded way out; raise ConfigurationError for what cannot be read of its settings."""
+    return Egress(make_policy(settings))
+
+
+def make_calling_egress(settings: Settings) -> Egress:
+    """Make the way out to endpoints: it has turns of its own, so that slow endpoints hold back no alert."""
+    return Egress(replace(make_policy(settings), per_tenant=calling.PER_TENANT))
 
 
 def make_channels(settings: Settings) -> Mapping[str, ChannelKind]:
@@ -294,6 +311,9 @@ def make_app(services: Services) -> FastAPI:
         first_routes=[*worker.routes(), *downloads.routes(), *FleetApi(database=services.database).routes()],
     )
     app.state.alerts = make_kit(services.channels, services.sealer, secret=settings.jwt_secret.get_secret_value())
+    app.state.endpoints = EndpointsDesk(
+        database=services.database, sealer=services.sealer, policy=services.egress.policy
+    )
     return app
 
 
@@ -363,6 +383,18 @@ def make_notary(services: Services) -> Notary:
     )
 
 
+def make_caller(services: Services) -> Caller:
+    """Make the role that posts runs to endpoints; it seals lease tokens with the installation's secret."""
+    settings = services.settings
+    if settings.jwt_secret is None:
+        raise ConfigurationError("the caller needs EVERWHEN_JWT_SECRET, the one of the API")
+    outside = calling.Outside(
+        egress=services.egress, tokens=LeaseTokens(settings.jwt_secret.get_secret_value()), jitter=clock.jitter
+    )
+    calls = calling.Calls(database=services.database, dispatch=services.dispatch, outside=outside)
+    return Caller(database=services.database, sealer=services.sealer, calls=calls)
+
+
 MAKERS: Final[Mapping[str, Callable[[Services], Role]]] = {
     "scheduler": lambda services: Scheduler(
         database=services.database,
@@ -383,6 +415,7 @@ MAKERS: Final[Mapping[str, Callable[[Services], Role]]] = {
         batch=services.settings.reaper_batch,
         on_ended=services.on_ended,
     ),
+    "caller": make_caller,
     "observer": lambda services: Observer(
         database=services.database,
         observer_id=clock.new_id(clock.process_now()),
@@ -430,15 +463,16 @@ async def serve(
             listening = listen(settings.host, settings.port, any_port=any_port)
             url = f"http://{settings.host}:{listening.getsockname()[1]}"
             _start_api(services, tasks, end_api, listening)
-            sightings = Sightings(
-                database=services.database, lines=services.lines, server_id=clock.new_id(clock.process_now())
-            )
-            tasks.create_task(_run_role(sightings, services, stop))
+            tasks.create_task(_run_role(_sightings(services, services.lines), services, stop))
         if settings.metrics_port is not None:
             _start_metrics(services, tasks, end_api, listen(settings.metrics_host, settings.metrics_port))
         for name in settings.roles:
-            if name != "api":
-                tasks.create_task(_run_role(make_role(name, services), services, stop))
+            if name == "api":
+                continue
+            role = make_role(name, services)
+            tasks.create_task(_run_role(role, services, stop))
+            if isinstance(role, Caller):
+                tasks.create_task(_run_role(_sightings(services, role), services, stop))
         companion = tasks.create_task(on_started(services, url)) if on_started else None
         _spare_the_collector()
         log.info("server.started", url=url, roles=list(settings.roles))
@@ -455,6 +489,10 @@ def _start_api(services: Services, tasks: asyncio.TaskGroup, end: asyncio.Event,
     app = make_app(services)
     resolve_routes(app)
     start_server(app, tasks, end, listening, before_end=services.lines.close)
+
+
+def _sightings(services: Services, askers: Askers) -> Sightings:
+    return Sightings(database=services.database, lines=askers, server_id=clock.new_id(clock.process_now()))
 
 
 def _start_metrics(services: Services, tasks: asyncio.TaskGroup, end: asyncio.Event, listening: socket.socket) -> None:

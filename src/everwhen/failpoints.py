@@ -49,6 +49,8 @@ POINTS: Final[Mapping[str, str]] = {
     "complete.after_commit": "reports are taken, the worker has not been told",
     "reaper.before_commit": "leases that ran out are closed, not committed",
     "reaper.after_commit": "leases that ran out are closed, the tick has not ended",
+    "caller.before_post": "a run is leased for an endpoint, nothing is sent",
+    "caller.after_post": "an endpoint has answered, nothing is written of it",
     "upload.after_piece": "a piece of a payload is in the store, more of it may come",
     "upload.before_commit": "a payload's row is written, not committed",
     "upload.after_commit": "a payload is committed, its uploader has not been told",

@@ -50,6 +50,15 @@ OLDEST_WAIT: Final = Gauge(
 )
 FINDINGS: Final = Gauge("everwhen_findings_open", "Findings that are open.", ["kind"], registry=REGISTRY)
 
+ENDPOINT_CALLS: Final = Counter(
+    "everwhen_endpoint_calls", "Runs posted to endpoints, by what the answer meant.", ["meaning"], registry=REGISTRY
+)
+ENDPOINT_SECONDS: Final = Histogram(
+    "everwhen_endpoint_call_seconds",
+    "How long an endpoint took to answer.",
+    buckets=(0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0),
+    registry=REGISTRY,
+)
 ALERT_TRIES: Final = Counter(
     "everwhen_alert_tries", "Tries to deliver an alert that have ended.", ["kind", "outcome"], registry=REGISTRY
 )

@@ -10,8 +10,9 @@ from standardwebhooks.webhooks import WebhookVerificationError
 
 from everwhen.alerts.channels.protocol import Delivered, Refused, TryLater
 from everwhen.alerts.channels.webhook.kind import Webhook
-from everwhen.alerts.channels.webhook.writing import BODY_BYTES, body_of, signed
+from everwhen.alerts.channels.webhook.writing import BODY_BYTES, body_of
 from everwhen.alerts.message import Rendered
+from everwhen.egress.standard_webhooks import signed
 from everwhen.errors import InvalidInput
 from tests.alerts.servers import HttpsReceiver
 from tests.egress.guarded import egress
@@ -67,10 +68,10 @@ async def test_both_secrets_verify_while_they_rotate_and_no_other(receiver):
 
 def test_a_signature_is_the_librarys_and_grows_old():
     body = b'{"a":1}'
-    headers = signed(body, keys=[b"n" * 24], delivery_id=DELIVERY, now=NOW)
+    headers = signed(body, keys=[b"n" * 24], message_id=str(DELIVERY), now=NOW)
 
     assert headers["webhook-signature"] == Verifier(NEW).sign(str(DELIVERY), NOW, body.decode())
-    old = signed(body, keys=[b"n" * 24], delivery_id=DELIVERY, now=datetime(2026, 1, 1, tzinfo=UTC))
+    old = signed(body, keys=[b"n" * 24], message_id=str(DELIVERY), now=datetime(2026, 1, 1, tzinfo=UTC))
     with pytest.raises(WebhookVerificationError):
         Verifier(NEW).verify(body, old)
 

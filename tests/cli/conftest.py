@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from everwhen.alerts.channels.registry import Outside, make_kinds
 from everwhen.alerts.service import Kit
 from everwhen.cli import main
+from everwhen.endpoints.service import EndpointsDesk
 from everwhen.postgres.pool import Database, PoolLimits
 from tests.alerts.scene import SIGNER, PlainSealer
 from tests.egress.guarded import egress
@@ -61,6 +62,7 @@ def shell(server, work_database, tmp_path, monkeypatch):
             found["tenant"] = tenant
             app = app_on(database)
             app.state.alerts = Kit(kinds=make_kinds(Outside(egress=egress())), sealer=PlainSealer(), signer=SIGNER)
+            app.state.endpoints = EndpointsDesk(database=database, sealer=PlainSealer(), policy=egress().policy)
             config = uvicorn.Config(app, log_config=None, lifespan="off", timeout_graceful_shutdown=1)
             serving = _Server(config)
             task = asyncio.create_task(serving.serve(sockets=[listening]))

@@ -34,7 +34,7 @@ SAME = {
     # They may leave everything as it was: that somebody ordered it is told all the same.
     "send_alert_test", "enable_alert_channel", "redrive_run", "rerun_workflow_run", "release_schedule", "restore_run",
     "dismiss_run", "cancel_workflow_run", "resend_alert_delivery", "renew_token", "update_alert_channel",
-    "resubscribe_alert_receiver", "put_member",
+    "resubscribe_alert_receiver", "put_member", "send_endpoint_test",
 }  # fmt: skip
 
 

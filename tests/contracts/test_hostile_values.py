@@ -16,6 +16,7 @@ from everwhen.calendars import service as calendars
 from everwhen.calendars.model import CalendarDraft
 from everwhen.core.alert_kinds import AlertKind
 from everwhen.core.calendars import Definition
+from everwhen.endpoints.service import EndpointsDesk
 from everwhen.identity import service as identity
 from everwhen.identity.model import TokenWish
 from tests.alerts.scene import SIGNER, PlainSealer
@@ -114,6 +115,13 @@ BODIES = {
     "create_alert_subscription": {"name": "dead-2", **SUBSCRIPTION},
     "update_alert_subscription": SUBSCRIPTION,
     "preview_alert_subscription": SUBSCRIPTION,
+    "put_endpoint": {
+        "url": "https://example.com/",
+        "headers": {"X-Team": "ops"},
+        "answer_seconds": 10.0,
+        "accept_seconds": 60.0,
+        "secrets": {"secret": "whsec_" + "bmJi" * 8, "authorization": "Bearer t"},
+    },
     "put_member": {"roles": ["viewer"]},
     "create_token": {"name": "ci", "roles": ["worker"], "queues": ["q"], "tasks": ["t"], "lifetime_seconds": 60.0},
     "renew_token": {"lifetime_seconds": 60.0, "grace_seconds": 1.0},
@@ -252,6 +260,7 @@ async def furnish_alerts(database, tenant) -> str:
 async def client(database, furnished):
     app = app_on(database)
     app.state.alerts = KIT
+    app.state.endpoints = EndpointsDesk(database=database, sealer=PlainSealer(), policy=egress().policy)
     async with client_of(app, token_of("platform", "admin")) as opened:
         yield opened
 

@@ -32,6 +32,10 @@ from everwhen.calendars.model import CalendarDraft
 from everwhen.core.calendars import Definition
 from everwhen.core.lifecycle import RunState
 from everwhen.dead_letters import store as dead_letters_store
+from everwhen.endpoints import service as endpoints
+from everwhen.endpoints import store as endpoints_store
+from everwhen.endpoints.model import EndpointDraft
+from everwhen.endpoints.service import EndpointsDesk
 from everwhen.explaining import store as explaining_store
 from everwhen.fleets import service as fleets
 from everwhen.fleets import store as fleets_store
@@ -48,6 +52,7 @@ from everwhen.payloads.depot import Depot
 from everwhen.payloads.service import Payloads
 from everwhen.postgres.pool import Database, PoolLimits
 from everwhen.queues import store as queues_store
+from everwhen.revisions import NONE
 from everwhen.runs import store as runs_store
 from everwhen.runs.listing import store as listing_store
 from everwhen.schedules import store as schedules_store
@@ -56,7 +61,9 @@ from everwhen.tasks import store as tasks_store
 from everwhen.tenants import store as tenants_store
 from everwhen.workflows import store as workflows_store
 from everwhen.workflows.catalogue import store as catalogue_store
+from tests.alerts.scene import PlainSealer
 from tests.contracts.alerts import KIT, Alerts, furnish_alerts
+from tests.egress.guarded import egress
 from tests.factories import make_run, make_schedule, make_task, make_tenant
 from tests.operations.scene import begin, redrive
 from tests.payloads.scene import put
@@ -89,12 +96,14 @@ STORES = (
     workflows_store,
     catalogue_store,
     alerts_store,
+    endpoints_store,
     alerts_reading_store,
     alert_templates_store,
 )
 CANARY = "linnet"  # no word of the API
 KEYS = map(str, count())
 RANGE = {"from": "2026-11-01T00:00:00Z", "until": "2026-11-02T00:00:00Z"}
+ENDPOINT_SECRET = "whsec_" + "bmJi" * 8
 CRON = {"kind": "cron", "expr": "30 2 * * *"}
 # In an order in which they succeed one after the other on one's own things; {} is the task, name or id in question.
 BODIES = {
@@ -214,6 +223,9 @@ BODIES = {
     "cancel_run": {},
     "list_dead_letters": None,
     "list_dead_runs": None,
+    "put_endpoint": {"url": "https://example.com/", "secrets": {"secret": ENDPOINT_SECRET}},
+    "get_endpoint": None,
+    "send_endpoint_test": None,
     "dismiss_run": {"reason": "why"},
     "restore_run": {},
     "redrive_run": {"reason": "why"},
@@ -225,6 +237,7 @@ BODIES = {
     "pause_operation": {},
     "resume_operation": {},
     "abort_operation": {"reason": "why"},
+    "delete_endpoint": None,
     "delete_schedule": None,
     "delete_calendar": None,
     "delete_task": None,
@@ -356,6 +369,7 @@ def app_with_payloads(db: Database):
     """The application, with the depot that the tenants' payloads are in, and what their channels are made of."""
     app = app_on(db, payloads=Payloads.on(db, DEPOT))
     app.state.alerts = KIT
+    app.state.endpoints = endpoints_desk(db)
     return app
 
 
@@ -389,6 +403,7 @@ async def furnish(db: Database, *, name: str):
         worker=await furnish_worker(db, tenant, name=name),
         alerts=await furnish_alerts(db, tenant, name=name),
     )
+    await furnish_endpoint(db, tenant, name=name)
     return tenant, things
 
 
@@ -409,6 +424,19 @@ async def planned(client, path: str, body):
     """The body with the token of its plan, where it can be planned."""
     answer = await client.post(f"{path}/plan", json={key: body[key] for key in ("kind", "filter")})
     return body | {"plan_token": answer.json().get("plan_token", "none")}
+
+
+async def furnish_endpoint(db: Database, tenant, *, name: str) -> None:
+    """Have a queue's runs posted; nobody calls it here."""
+    draft = EndpointDraft(url=f"https://{name}.test/", secrets={"secret": ENDPOINT_SECRET})
+    await endpoints.put_endpoint(
+        endpoints_desk(db), tenant_id=tenant.id, queue=f"{name}-queue", draft=draft, by=name, expected=NONE
+    )
+
+
+def endpoints_desk(db: Database) -> EndpointsDesk:
+    """What endpoints are managed by."""
+    return EndpointsDesk(database=db, sealer=PlainSealer(), policy=egress().policy)
 
 
 async def furnish_token(db: Database, tenant, *, name: str) -> str:

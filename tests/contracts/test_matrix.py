@@ -26,7 +26,7 @@ from tests.people import client_of, token_of
 pytestmark = pytest.mark.timeout(300)
 
 WRITERS = [role for role in Role if Permission.OPERATE in ALLOWED[role]]
-SECRET_KEY = '"secret"'  # a key of every input that the tenants have
+SECRET_KEY = '"secret":'  # a key of every input that the tenants have
 
 
 def test_every_operation_has_a_place_in_the_matrix(database):

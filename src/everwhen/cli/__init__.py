@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "diff": "everwhen.cli.apply:diff",
     "doctor": "everwhen.cli.doctor:doctor",
     "export": "everwhen.cli.apply:export",
+    "endpoint": "everwhen.cli.endpoint:endpoint",
     "explain-trigger": "everwhen.cli.explain:explain_trigger",
     "findings": "everwhen.cli.findings:findings",
     "forecast": "everwhen.cli.forecast:forecast",

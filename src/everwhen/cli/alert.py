@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any, Final
 
 import click
@@ -11,6 +10,7 @@ from everwhen.cli.alert_template import template
 from everwhen.cli.client import Api, failure_of, force_option, with_api
 from everwhen.cli.listing import filtered, given, json_option, list_pages, paged
 from everwhen.cli.output import Columns, confirm, show_list, show_one
+from everwhen.cli.secrets import ask
 
 CHANNEL_COLUMNS: Final[Columns] = {
     "NAME": "name",
@@ -96,7 +96,7 @@ def create_channel(*, api: Api, output: str, name: str, secrets: tuple[str, ...]
         name=name,
         kind=options["kind"],
         configuration=json_option(options["configuration"], option="--config"),
-        secrets={secret: _ask(secret) for secret in secrets},
+        secrets={secret: ask(secret) for secret in secrets},
         window_seconds=options["window"],
         messages_an_hour=options["messages_an_hour"],
         quiet_hours=json_option(options["quiet"], option="--quiet"),
@@ -125,7 +125,7 @@ def update_channel(*, api: Api, output: str, name: str, secrets: tuple[str, ...]
         changes["messages_an_hour"] = None
     if options["quiet"] is not None:
         changes["quiet_hours"] = json_option(options["quiet"], option="--quiet")
-    changes["secrets"] = {secret: _ask(secret) for secret in secrets}
+    changes["secrets"] = {secret: ask(secret) for secret in secrets}
     kept = ("kind", "configuration", "window_seconds", "messages_an_hour", "quiet_hours")
     made = _replace(api, api.tenant_path("alerts", "channels", name), kept, changes, force=force)
     show_one(made, kind="AlertChannelList", output=output)
@@ -357,13 +357,3 @@ def resend_delivery(*, api: Api, output: str, delivery_id: str) -> None:
     """Send once more: a dead one under its own id, a delivered one as a new message."""
     made = api.call("POST", api.tenant_path("alerts", "deliveries", delivery_id, "resend"))
     show_one(made, kind="AlertDeliveryList", output=output, name="id")
-
-
-def _ask(name: str) -> str:
-    """A secret is never an argument, where other users of the machine could read it."""
-    if sys.stdin.isatty():
-        return str(click.prompt(name, hide_input=True, err=True))
-    text = sys.stdin.readline().rstrip("\r\n")
-    if not text:
-        raise click.UsageError(f"The secret {name} is missing: one a line on standard input.")
-    return text

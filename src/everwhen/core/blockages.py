@@ -10,6 +10,7 @@ once, and each is told, since who removes the first one wants to know of the sec
     worker.slots_full            nobody asks, but workers hold leases: they are busy; since the last one asked
     worker.no_capability_match   somebody asks, but nobody who knows the task; one for each such task
     priority.behind              somebody asks and takes, and there is more due than is taken at once
+    endpoint.rests               the endpoint of the queue failed, or asked for time, and nothing is posted to it
     workflow.no_conductor        of workflows' runs, which no worker asks for: nobody has taken one lately
 
 How exact a beginning is: a limit's is the claim that filled the line, a worker's is when it was seen last (written
@@ -48,6 +49,10 @@ class LineFacts:
     is_held: bool = False
     last_seen_at: datetime | None = None
     unknown_tasks: Sequence[str] = ()  # tasks of the line that nobody who asks knows
+    rests_until: datetime | None = None  # of the queue's endpoint: nothing is posted to it before
+    rests_since: datetime | None = None
+    endpoint_failures: int = 0  # in a row
+    endpoint_error: str | None = None
     is_of_workflows: bool = False  # its runs are the conductor's to take, whom nobody sees asking
 
 
@@ -70,6 +75,8 @@ def diagnose(line: LineFacts, *, now: datetime) -> list[Blockage]:
     """Return everything that blocks the line, in no order of importance; nothing for a line that does not stand."""
     if line.oldest_due_at > now - STANDING:
         return []
+    if line.rests_until is not None and line.rests_until > now:
+        return [*_limit(line, now=now), _resting(line, line.rests_until, now=now)]
     takers = _conductor if line.is_of_workflows else _workers
     return [*_limit(line, now=now), *takers(line, now=now)]
 
@@ -80,6 +87,16 @@ def _limit(line: LineFacts, *, now: datetime) -> Iterable[Blockage]:
     facts = {"in_flight": line.in_flight, "limit": line.limit}
     since = line.filled_at or line.oldest_due_at
     yield Blockage(task=EVERY_TASK, reason=Reason.LIMIT_QUEUE, since=min(since, now), facts=facts)
+
+
+def _resting(line: LineFacts, until: datetime, *, now: datetime) -> Blockage:
+    facts = {
+        "until": until.astimezone(UTC).isoformat(timespec="seconds"),
+        "failures": line.endpoint_failures,
+        "why": f": {line.endpoint_error}" if line.endpoint_error else "",
+    }
+    since = max(line.rests_since or line.oldest_due_at, line.oldest_due_at)
+    return Blockage(task=EVERY_TASK, reason=Reason.ENDPOINT_RESTS, since=min(since, now), facts=facts)
 
 
 def _workers(line: LineFacts, *, now: datetime) -> Iterable[Blockage]:

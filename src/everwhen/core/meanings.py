@@ -134,6 +134,13 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
         _INFO,
         "The run waits for others that have not ended yet.",
     ),
+    Reason.ENDPOINT_RESTS: of(
+        Category.RESOURCE,
+        _WARNING,
+        "The queue's endpoint failed, or asked for time, and nothing was posted to it for a while.",
+        telling="The endpoint of queue {queue} was left alone until {until}, after {failures} failures in a row{why}.",
+        remedy="See how the endpoint does; it is tried again by itself.",
+    ),
     Reason.FLEX_WINDOW: of(
         Category.POLICY,
         _INFO,

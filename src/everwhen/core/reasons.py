@@ -54,6 +54,7 @@ class Reason(StrEnum):
     CATCHUP_WINDOW = "catchup.window"
     DEADLINE_TOTAL = "deadline.total"
     DEPENDENCY_UNMET = "dependency.unmet"
+    ENDPOINT_RESTS = "endpoint.rests"
     FLEX_WINDOW = "flex.window"
     LEASE_EXPIRED = "lease.expired"
     LEASE_LOST = "lease.lost"

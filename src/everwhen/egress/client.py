@@ -83,22 +83,46 @@ class Egress:
         """The same for HTTPS: a context of its own, since the library writes its protocols into it."""
         return tls_context(self.policy.ca_file)
 
-    async def post(self, url: str, *, tenant_id: UUID, headers: Mapping[str, str], content: bytes) -> Answer:
-        """Send once; never raises for what a URL, a name, a receiver or a network does."""
-        answer = await self._post(url, tenant_id=tenant_id, headers=headers, content=content)
+    async def post(
+        self,
+        url: str,
+        *,
+        tenant_id: UUID,
+        headers: Mapping[str, str],
+        content: bytes,
+        seconds: float | None = None,
+        with_body: bool = True,
+    ) -> Answer:
+        """Send once; never raises for what a URL, a name, a receiver or a network does.
+
+        `seconds` is how long it may take in all, None: as long as the policy says.
+        """
+        within = self.policy.seconds if seconds is None else seconds
+        answer = await self._post(
+            url, tenant_id=tenant_id, headers=headers, content=content, seconds=within, with_body=with_body
+        )
         metrics.EGRESS.labels(_OUTCOMES[type(answer)]).inc()
         return answer
 
-    async def _post(self, url: str, *, tenant_id: UUID, headers: Mapping[str, str], content: bytes) -> Answer:
+    async def _post(
+        self,
+        url: str,
+        *,
+        tenant_id: UUID,
+        headers: Mapping[str, str],
+        content: bytes,
+        seconds: float,
+        with_body: bool,
+    ) -> Answer:
         answers: list[Answered] = []  # as soon as the status is known it counts, whatever happens to the rest
         try:
             target = read_url(url, policy=self.policy)
             request = _request(target, headers, content)
-            async with asyncio.timeout(self.policy.seconds), self._turns.of(tenant_id):
+            async with asyncio.timeout(seconds), self._turns.of(tenant_id):
                 connected = await self._dial(tenant_id, target.host, target.port, self.policy.allowed)
-                await self._exchange(connected, target, request, answers)
+                await self._exchange(connected, target, request, answers, with_body=with_body)
         except (TargetRefused, Unreachable, OSError, httpcore2.NetworkError, httpcore2.ProtocolError) as error:
-            return answers[-1] if answers else _ending(error, seconds=self.policy.seconds)
+            return answers[-1] if answers else _ending(error, seconds=seconds)
         return answers[-1]
 
     @asynccontextmanager
@@ -121,7 +145,13 @@ class Egress:
         return await dial(checked, allowed=allowed)
 
     async def _exchange(
-        self, connected: socket.socket, target: Target, request: httpcore2.Request, answers: list[Answered]
+        self,
+        connected: socket.socket,
+        target: Target,
+        request: httpcore2.Request,
+        answers: list[Answered],
+        *,
+        with_body: bool,
     ) -> None:
         tls = target.scheme == "https"
         connection = httpcore2.AsyncHTTPConnection(
@@ -132,7 +162,8 @@ class Egress:
         try:
             response = await connection.handle_async_request(request)
             answers.append(Answered(status=response.status, retry_after=_header(response, b"retry-after")))
-            answers.append(replace(answers[-1], body=await _beginning(response)))
+            if with_body:
+                answers.append(replace(answers[-1], body=await _beginning(response)))
         finally:
             await connection.aclose()
             connected.close()

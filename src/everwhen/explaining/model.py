@@ -19,6 +19,10 @@ class StandingLine:
     is_held: bool
     last_seen_at: datetime | None
     unknown_tasks: list[str]
+    rests_until: datetime | None
+    rests_since: datetime | None
+    endpoint_failures: int | None
+    endpoint_error: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

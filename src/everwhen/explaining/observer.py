@@ -176,6 +176,10 @@ def _facts(line: StandingLine) -> LineFacts:
         is_held=line.is_held,
         last_seen_at=line.last_seen_at,
         unknown_tasks=line.unknown_tasks,
+        rests_until=line.rests_until,
+        rests_since=line.rests_since,
+        endpoint_failures=line.endpoint_failures or 0,
+        endpoint_error=line.endpoint_error,
         is_of_workflows=line.queue == WORKFLOW_QUEUE,
     )
 

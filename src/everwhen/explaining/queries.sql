@@ -56,7 +56,8 @@ order by l.tenant_id, l.queue;
 -- What is seen of lines that stand. Everything is counted up to a bound. The tasks that nobody knows are those of the
 -- line that no fleet which asked lately has among its own.
 select q.tenant_id, q.queue, q.oldest_due_at, d.due, f.in_flight, l.max_in_flight, f.filled_at, f.is_held, s.last_seen_at,
-       coalesce(u.unknown_tasks, '{}') as unknown_tasks
+       coalesce(u.unknown_tasks, '{}') as unknown_tasks,
+       e.rests_until, e.failing_since as rests_since, e.failures as endpoint_failures, e.last_error as endpoint_error
 from unnest(%(tenant_ids)s::uuid[], %(queues)s::text[], %(oldest)s::timestamptz[]) as q (tenant_id, queue, oldest_due_at)
 cross join lateral (
   select l.max_in_flight from everwhen.lanes l where l.tenant_id = q.tenant_id and l.queue = q.queue offset 0) l
@@ -94,6 +95,11 @@ cross join lateral (
     order by t.name
     limit 100) t
   offset 0) u
+left join lateral (
+  select e.rests_until, e.failing_since, e.failures, e.last_error
+  from everwhen.endpoint_states e
+  where e.tenant_id = q.tenant_id and e.queue = q.queue
+  offset 0) e on true
 order by q.tenant_id, q.queue;
 
 -- name: open_states

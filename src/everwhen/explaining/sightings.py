@@ -8,10 +8,9 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Protocol
 from uuid import UUID
 
-from everwhen.dispatch.lines import Lines
 from everwhen.explaining import store
 from everwhen.postgres.pool import Database
 from everwhen.roles import Tick
@@ -27,12 +26,20 @@ MOST_LINES: Final = 5_000
 Asked = tuple[UUID | None, tuple[str, ...], tuple[str, ...] | None]
 
 
+class Askers(Protocol):
+    """What knows in a process whose runs are asked for: the lines at which claims wait, or the caller's endpoints."""
+
+    def seen(self) -> Sequence[Asked]:
+        """Return whose runs were asked for since the last call: (tenant, queues, tasks)."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sightings:
-    """The role; it runs in every process that serves the API, whose memory it reads."""
+    """The role; it runs in every process that serves the API or calls endpoints, whose memory it reads."""
 
     database: Database
-    lines: Lines
+    lines: Askers
     server_id: UUID
     name: str = "sightings"
     interval: timedelta = timedelta(seconds=5)

@@ -8,17 +8,13 @@
 What a receiver says in a body is not passed on: a tenant could make this server ask, and read the answer.
 """
 
-from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
-from http import HTTPStatus
+from datetime import datetime
 from typing import Final
 
 from everwhen.alerts.channels.protocol import Delivered, Outcome, Refused, TryLater
+from everwhen.egress.answers import line, retry_after, status_name
 from everwhen.egress.client import Answer, Answered, Away, RefusedByPolicy
 
-LINE_CHARACTERS: Final = 300
-LONGEST_WAIT: Final = timedelta(hours=1)
 _LATER: Final = frozenset({408, 425, 429})
 
 
@@ -33,31 +29,6 @@ def outcome_of(answer: Answer, *, now: datetime, says: str = "") -> Outcome:
             return _of_status(answer, _told(answer.status, says), now)
 
 
-def line(text: str, *, without: Mapping[str, str] | None = None) -> str:
-    """Return the text as one short line of what can be printed, without any of these secrets."""
-    shown = text
-    for secret in (without or {}).values():
-        shown = shown.replace(secret, "…") if secret else shown
-    return " ".join("".join(c if c.isprintable() else " " for c in shown[: 4 * LINE_CHARACTERS]).split())[
-        :LINE_CHARACTERS
-    ]
-
-
-def retry_after(text: str | None, *, now: datetime) -> timedelta | None:
-    """Read Retry-After: seconds, or a date; nothing beyond an hour, and nothing for what is neither."""
-    if text is None:
-        return None
-    text = text.strip()
-    if text.isascii() and text.isdigit():
-        return min(timedelta(seconds=int(text[:6])), LONGEST_WAIT)
-    try:
-        at = parsedate_to_datetime(text)
-    except (ValueError, IndexError, OverflowError):
-        return None
-    wait = (at if at.tzinfo else at.replace(tzinfo=UTC)) - now
-    return min(max(wait, timedelta()), LONGEST_WAIT)
-
-
 def _of_status(answer: Answered, said: str, now: datetime) -> Outcome:
     status = answer.status
     if 200 <= status < 300:
@@ -70,8 +41,5 @@ def _of_status(answer: Answered, said: str, now: datetime) -> Outcome:
 
 
 def _told(status: int, says: str) -> str:
-    try:
-        name = f"{status} {HTTPStatus(status).phrase}"
-    except ValueError:
-        name = str(status)
+    name = status_name(status)
     return f"{name} ({says})" if says else name

@@ -6,13 +6,13 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from everwhen.alerts.channels.answers import line
 from everwhen.alerts.channels.email.configuration import SECRETS, EmailConfiguration, server_of, stored
 from everwhen.alerts.channels.email.server import MailServer, hand_in
 from everwhen.alerts.channels.email.writing import letter_of
 from everwhen.alerts.channels.protocol import Outcome, Refused
 from everwhen.alerts.channels.reading import read
 from everwhen.alerts.message import Rendered
+from everwhen.egress.answers import line
 from everwhen.egress.client import Egress
 from everwhen.errors import InvalidInput
 

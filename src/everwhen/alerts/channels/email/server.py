@@ -19,8 +19,8 @@ from uuid import UUID
 
 import aiosmtplib
 
-from everwhen.alerts.channels.answers import line
 from everwhen.alerts.channels.protocol import Delivered, Outcome, Refused, TryLater
+from everwhen.egress.answers import line
 from everwhen.egress.client import Egress
 from everwhen.egress.dialing import Unreachable
 from everwhen.egress.targets import TargetRefused, read_host

@@ -13,9 +13,9 @@ from email.policy import SMTP, SMTPUTF8, EmailPolicy
 from typing import Any, Final
 from uuid import UUID
 
-from everwhen.alerts.channels.answers import line
 from everwhen.alerts.channels.email.server import Letter
 from everwhen.alerts.message import Rendered
+from everwhen.egress.answers import line
 
 SUBJECT_CHARACTERS: Final = 200
 TEXT_CHARACTERS: Final = 200_000

@@ -6,13 +6,14 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from everwhen.alerts.channels.answers import line, outcome_of
+from everwhen.alerts.channels.answers import outcome_of
 from everwhen.alerts.channels.protocol import Outcome, Refused
 from everwhen.alerts.channels.reading import read, stored
 from everwhen.alerts.channels.slack import configuration as checking
 from everwhen.alerts.channels.slack.configuration import SECRETS, SlackConfiguration
 from everwhen.alerts.channels.slack.writing import body_of
 from everwhen.alerts.message import Rendered
+from everwhen.egress.answers import line
 from everwhen.egress.client import Answer, Answered, Egress
 from everwhen.errors import InvalidInput
 

@@ -6,14 +6,16 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from everwhen.alerts.channels.answers import line, outcome_of
+from everwhen.alerts.channels.answers import outcome_of
 from everwhen.alerts.channels.protocol import Outcome, Refused
 from everwhen.alerts.channels.reading import read, stored
 from everwhen.alerts.channels.webhook import configuration as checking
 from everwhen.alerts.channels.webhook.configuration import SECRETS, WebhookConfiguration, keys_of
-from everwhen.alerts.channels.webhook.writing import body_of, signed
+from everwhen.alerts.channels.webhook.writing import body_of
 from everwhen.alerts.message import Rendered
+from everwhen.egress.answers import line
 from everwhen.egress.client import Egress
+from everwhen.egress.standard_webhooks import signed
 from everwhen.errors import InvalidInput
 
 
@@ -51,7 +53,7 @@ class Webhook:
         except InvalidInput as wrong:  # what was right once may not be allowed any more
             return Refused(response=line(wrong.detail))
         body = body_of(rendered.payload, thin=given.payload == "thin")
-        headers = given.headers | signed(body, keys=keys_of(secrets), delivery_id=delivery_id, now=now)
+        headers = given.headers | signed(body, keys=keys_of(secrets), message_id=str(delivery_id), now=now)
         if authorization := secrets.get("authorization"):
             headers["authorization"] = authorization
         answer = await self.egress.post(given.url, tenant_id=tenant_id, headers=headers, content=body)

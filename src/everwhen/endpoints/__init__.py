@@ -1,0 +1,1 @@
+"""Endpoints: queues whose fleet is an HTTP endpoint."""
