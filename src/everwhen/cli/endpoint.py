@@ -50,13 +50,12 @@ def set_endpoint(
     api: Api,
     output: str,
     queue: str,
-    address: str | None,
     headers: tuple[str, ...],
     secrets: tuple[str, ...],
-    force: bool,
     **options: Any,
 ) -> None:
     """Say where a queue's runs are posted; what is not named stays. A new endpoint needs the secret `secret`."""
+    address, force = options.pop("address"), options.pop("force")
     known, tag = _now(api, queue)
     if known is None and address is None:
         raise click.UsageError(f"The queue {queue} has no endpoint yet: give --to.")

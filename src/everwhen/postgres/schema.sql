@@ -653,6 +653,54 @@ CREATE TABLE everwhen.dead_letters (
 
 ALTER TABLE ONLY everwhen.dead_letters FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE everwhen.endpoint_secrets (
+    tenant_id uuid NOT NULL,
+    queue text NOT NULL,
+    name text NOT NULL,
+    sealed bytea NOT NULL,
+    CONSTRAINT endpoint_secrets_name_check CHECK (((length(name) >= 1) AND (length(name) <= 100))),
+    CONSTRAINT endpoint_secrets_sealed_check CHECK (((length(sealed) >= 1) AND (length(sealed) <= 16384)))
+);
+
+ALTER TABLE ONLY everwhen.endpoint_secrets FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.endpoint_states (
+    tenant_id uuid NOT NULL,
+    queue text NOT NULL,
+    failures integer DEFAULT 0 NOT NULL,
+    rests_until timestamp with time zone,
+    failing_since timestamp with time zone,
+    last_failure_at timestamp with time zone,
+    last_error text,
+    test_wanted_at timestamp with time zone,
+    tested_at timestamp with time zone,
+    test_answer text,
+    CONSTRAINT endpoint_states_failures_check CHECK ((failures >= 0))
+)
+WITH (fillfactor='70');
+
+ALTER TABLE ONLY everwhen.endpoint_states FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.endpoints (
+    tenant_id uuid NOT NULL,
+    queue text NOT NULL,
+    url text NOT NULL,
+    headers jsonb DEFAULT '{}'::jsonb NOT NULL,
+    answer_seconds double precision NOT NULL,
+    accept_seconds double precision NOT NULL,
+    revision integer DEFAULT 1 NOT NULL,
+    changed_by text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    CONSTRAINT endpoints_accept_seconds_check CHECK (((accept_seconds >= (10)::double precision) AND (accept_seconds <= (604800)::double precision))),
+    CONSTRAINT endpoints_answer_seconds_check CHECK (((answer_seconds >= (1)::double precision) AND (answer_seconds <= (300)::double precision))),
+    CONSTRAINT endpoints_queue_check CHECK (((length(queue) >= 1) AND (length(queue) <= 200))),
+    CONSTRAINT endpoints_revision_check CHECK ((revision > 0)),
+    CONSTRAINT endpoints_url_check CHECK (((length(url) >= 1) AND (length(url) <= 2048)))
+);
+
+ALTER TABLE ONLY everwhen.endpoints FORCE ROW LEVEL SECURITY;
+
 CREATE SEQUENCE everwhen.event_ids
     START WITH 1
     INCREMENT BY 1
@@ -1638,6 +1686,15 @@ ALTER TABLE ONLY everwhen.calendars
 ALTER TABLE ONLY everwhen.dead_letters
     ADD CONSTRAINT dead_letters_pkey PRIMARY KEY (tenant_id, run_id);
 
+ALTER TABLE ONLY everwhen.endpoint_secrets
+    ADD CONSTRAINT endpoint_secrets_pkey PRIMARY KEY (tenant_id, queue, name);
+
+ALTER TABLE ONLY everwhen.endpoint_states
+    ADD CONSTRAINT endpoint_states_pkey PRIMARY KEY (tenant_id, queue);
+
+ALTER TABLE ONLY everwhen.endpoints
+    ADD CONSTRAINT endpoints_pkey PRIMARY KEY (tenant_id, queue);
+
 ALTER TABLE ONLY everwhen.events
     ADD CONSTRAINT events_pkey PRIMARY KEY (tenant_id, run_id, event_id);
 
@@ -2043,6 +2100,15 @@ ALTER TABLE ONLY everwhen.calendars
 ALTER TABLE ONLY everwhen.dead_letters
     ADD CONSTRAINT dead_letters_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
 
+ALTER TABLE ONLY everwhen.endpoint_secrets
+    ADD CONSTRAINT endpoint_secrets_tenant_id_queue_fkey FOREIGN KEY (tenant_id, queue) REFERENCES everwhen.endpoints(tenant_id, queue) ON DELETE CASCADE;
+
+ALTER TABLE ONLY everwhen.endpoint_states
+    ADD CONSTRAINT endpoint_states_tenant_id_queue_fkey FOREIGN KEY (tenant_id, queue) REFERENCES everwhen.endpoints(tenant_id, queue) ON DELETE CASCADE;
+
+ALTER TABLE ONLY everwhen.endpoints
+    ADD CONSTRAINT endpoints_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
 ALTER TABLE ONLY everwhen.finding_events
     ADD CONSTRAINT finding_events_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
 
@@ -2240,6 +2306,12 @@ CREATE POLICY all_tenants ON everwhen.calendars TO everwhen_system USING (true) 
 
 CREATE POLICY all_tenants ON everwhen.dead_letters TO everwhen_system USING (true) WITH CHECK (true);
 
+CREATE POLICY all_tenants ON everwhen.endpoint_secrets TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.endpoint_states TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.endpoints TO everwhen_system USING (true) WITH CHECK (true);
+
 CREATE POLICY all_tenants ON everwhen.events TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.finding_events TO everwhen_system USING (true) WITH CHECK (true);
@@ -2358,6 +2430,12 @@ ALTER TABLE everwhen.calendars ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.dead_letters ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE everwhen.endpoint_secrets ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.endpoint_states ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.endpoints ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE everwhen.events ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.finding_events ENABLE ROW LEVEL SECURITY;
@@ -2431,6 +2509,12 @@ CREATE POLICY own_rows ON everwhen.calendar_versions TO everwhen_tenant USING ((
 CREATE POLICY own_rows ON everwhen.calendars TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.dead_letters TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
+CREATE POLICY own_rows ON everwhen.endpoint_secrets TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
+CREATE POLICY own_rows ON everwhen.endpoint_states TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
+CREATE POLICY own_rows ON everwhen.endpoints TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.events TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
@@ -2703,6 +2787,15 @@ GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.calendars TO everwhen_system;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.dead_letters TO everwhen_tenant;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.dead_letters TO everwhen_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.endpoint_secrets TO everwhen_tenant;
+GRANT SELECT ON TABLE everwhen.endpoint_secrets TO everwhen_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.endpoint_states TO everwhen_tenant;
+GRANT SELECT,UPDATE ON TABLE everwhen.endpoint_states TO everwhen_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.endpoints TO everwhen_tenant;
+GRANT SELECT ON TABLE everwhen.endpoints TO everwhen_system;
 
 GRANT USAGE ON SEQUENCE everwhen.event_ids TO everwhen_tenant;
 GRANT USAGE ON SEQUENCE everwhen.event_ids TO everwhen_system;
