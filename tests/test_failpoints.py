@@ -31,6 +31,7 @@ from everwhen.core.planning import CatchUp, CatchUpPolicy
 from everwhen.core.triggers import Timing, parse_trigger
 from everwhen.dispatch.reaper import Reaper
 from everwhen.failpoints import ALLOWED, LOG, POINTS, VARIABLE, FailpointError
+from everwhen.logs.service import Logs
 from everwhen.operations.operator import Operator
 from everwhen.overlap.gatekeeper import Gatekeeper
 from everwhen.payloads.depot import Depot
@@ -47,6 +48,7 @@ from tests.alerts.servers import HttpsReceiver
 from tests.dispatch.scene import Line, hold, make_line, report_on
 from tests.endpoints.scene import make_scene as make_endpoint_scene
 from tests.factories import TESTER, make_run, make_schedule
+from tests.logs.scene import make_writer
 from tests.operations.scene import begin, make_dead, redrive
 from tests.payloads.scene import put
 from tests.people import app_on, client_of, token_of
@@ -297,6 +299,14 @@ class Scene:
         async with self.db.tenant(self.line.tenant.id) as conn:
             deed = Deed(operation="create_task", resource="tasks/report")
             await audit.record(conn, tenant_id=self.line.tenant.id, actor=Actor(subject="ada"), deed=deed)
+
+    async def pass_log(self) -> Any:
+        logs = Logs(database=self.db, depot=Depot(MemoryStore()))
+        writer = await make_writer(self.db, self.line.tenant)
+        return lambda: logs.append(writer, 0, b"a line")
+
+    async def log_is_done(self) -> bool:
+        return await self.count("log_pieces") == 1
 
     async def transaction_is_done(self) -> bool:
         return await self.count("tenants where name = 'another'") == 1

@@ -78,6 +78,11 @@ from everwhen.identity.directory import DatabaseDirectory
 from everwhen.identity.service import TOPIC as REVOCATIONS_TOPIC
 from everwhen.limits import api as limits_api
 from everwhen.limits import rates, sweeping
+from everwhen.logs import api as logs_api
+from everwhen.logs.following import Followers
+from everwhen.logs.model import LogLimits
+from everwhen.logs.service import Logs, sweep_after
+from everwhen.logs.worker_api import WorkerLogs
 from everwhen.operations import api as operations_api
 from everwhen.operations.operator import Operator
 from everwhen.overlap import service as overlap
@@ -134,6 +139,7 @@ FEATURES: Final = (
     catchup_api,
     tz_api,
     runs_api,
+    logs_api,
     dead_letters_api,
     operations_api,
     queues_api,
@@ -308,13 +314,30 @@ def make_app(services: Services) -> FastAPI:
     app = create_app(
         plane,
         routers=[*(feature.router for feature in FEATURES), unsubscribing.router],
-        first_routes=[*worker.routes(), *downloads.routes(), *FleetApi(database=services.database).routes()],
+        first_routes=[
+            *worker.routes(),
+            *downloads.routes(),
+            *_worker_logs(services, tokens).routes(),
+            *FleetApi(database=services.database).routes(),
+        ],
     )
+    app.state.followers = Followers()
     app.state.alerts = make_kit(services.channels, services.sealer, secret=settings.jwt_secret.get_secret_value())
     app.state.endpoints = EndpointsDesk(
         database=services.database, sealer=services.sealer, policy=services.egress.policy
     )
     return app
+
+
+def _worker_logs(services: Services, tokens: LeaseTokens) -> WorkerLogs:
+    limits = LogLimits(attempt_bytes=services.settings.log_attempt_bytes_max)
+    logs = Logs(database=services.database, depot=services.payloads.depot, limits=limits)
+    return WorkerLogs(logs=logs, tokens=tokens)
+
+
+def _make_sweeper(services: Services) -> Sweeper:
+    kept = timedelta(days=services.settings.log_retention_days)
+    return Sweeper(database=services.database, sweeps=(*SWEEPS, sweep_after(kept)))
 
 
 def make_counter(settings: Settings, database: Database) -> Counter:
@@ -432,7 +455,7 @@ MAKERS: Final[Mapping[str, Callable[[Services], Role]]] = {
         overdue=timedelta(seconds=services.settings.sentinel_overdue_seconds),
         waiting=timedelta(seconds=services.settings.sentinel_wait_seconds),
     ),
-    "sweeper": lambda services: Sweeper(database=services.database, sweeps=SWEEPS),
+    "sweeper": _make_sweeper,
     "porter": lambda services: Porter(database=services.database, depot=services.payloads.depot),
     "notifier": make_notifier,
     "sealer": lambda services: ChainSealer(database=services.database),
@@ -488,7 +511,12 @@ async def serve(
 def _start_api(services: Services, tasks: asyncio.TaskGroup, end: asyncio.Event, listening: socket.socket) -> None:
     app = make_app(services)
     resolve_routes(app)
-    start_server(app, tasks, end, listening, before_end=services.lines.close)
+
+    def send_home() -> None:
+        services.lines.close()
+        app.state.followers.close()
+
+    start_server(app, tasks, end, listening, before_end=send_home)
 
 
 def _sightings(services: Services, askers: Askers) -> Sightings:

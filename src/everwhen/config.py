@@ -187,6 +187,12 @@ class Settings(BaseSettings):
     payload_uploads_max: Annotated[int, Field(ge=1, le=1000)] = Field(
         16, description="Uploads that one process lets in at once; each takes about 24 MiB of memory."
     )
+    log_attempt_bytes_max: Annotated[int, Field(ge=1024, le=2**30)] = Field(
+        16_777_216, description="How many bytes of what an attempt prints are kept; then its log ends with a notice."
+    )
+    log_retention_days: Annotated[float, Field(gt=0, le=3650)] = Field(
+        30.0, description="How long logs of attempts are kept."
+    )
     public_url: str | None = Field(
         None, description="Where people reach this installation: what links in alerts begin with; unset: host and port."
     )

@@ -54,6 +54,7 @@ POINTS: Final[Mapping[str, str]] = {
     "upload.after_piece": "a piece of a payload is in the store, more of it may come",
     "upload.before_commit": "a payload's row is written, not committed",
     "upload.after_commit": "a payload is committed, its uploader has not been told",
+    "log.after_put": "a piece of a log is in the store, the log does not refer to it yet",
     "expiry.before_commit": "runs past their start deadline are ended, not committed",
     "expiry.after_commit": "runs past their start deadline are ended, the tick has not ended",
     "gatekeeper.before_commit": "runs are let in or turned away by their schedules' gates, not committed",

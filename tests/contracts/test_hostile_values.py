@@ -227,6 +227,7 @@ async def furnished(database):
         "tenant": "acme",
         "name": "nightly",
         "run": str(run.row.run_id),
+        "attempt": "latest",
         "version": "1",
         "year": "2027",
         "fingerprint": "none",

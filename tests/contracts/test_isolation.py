@@ -44,6 +44,8 @@ from everwhen.identity import service as identity
 from everwhen.identity import store as identity_store
 from everwhen.identity.model import TokenWish
 from everwhen.limits import store as limits_store
+from everwhen.logs import store as logs_store
+from everwhen.logs.service import Logs
 from everwhen.operations import store as operations_store
 from everwhen.overlap import store as overlap_store
 from everwhen.pauses import store as pauses_store
@@ -65,6 +67,7 @@ from tests.alerts.scene import PlainSealer
 from tests.contracts.alerts import KIT, Alerts, furnish_alerts
 from tests.egress.guarded import egress
 from tests.factories import make_run, make_schedule, make_task, make_tenant
+from tests.logs.scene import make_writer
 from tests.operations.scene import begin, redrive
 from tests.payloads.scene import put
 from tests.people import app_on, client_of, token_of
@@ -85,6 +88,7 @@ STORES = (
     fleets_store,
     identity_store,
     limits_store,
+    logs_store,
     runs_store,
     listing_store,
     dead_letters_store,
@@ -165,6 +169,7 @@ BODIES = {
     "explain_run": None,
     "list_events": None,
     "list_attempts": None,
+    "get_attempt_logs": None,
     "list_workflows": None,
     "get_workflow": None,
     "list_workflow_versions": None,
@@ -314,6 +319,7 @@ class Things:
     run: str
     calendar: str
     dead: str
+    logged: str
     operation: str
     queue: str
     workflow: str
@@ -339,6 +345,7 @@ NOBODY = Things(
     run=str(uuid.UUID(int=5)),
     calendar="no-calendar",
     dead=str(uuid.UUID(int=6)),
+    logged=str(uuid.UUID(int=13)),
     operation=str(uuid.UUID(int=7)),
     queue="no-queue",
     workflow="no-workflow",
@@ -384,6 +391,7 @@ async def furnish(db: Database, *, name: str):
     )
     run = await make_run(db, tenant, state=RunState.WAITING, input={"secret": name})
     ended, waiting = await furnish_workflow(db, tenant, name=name)
+    logged = await log_of(db, tenant, name)
     things = Things(
         tenant=name,
         task=f"{name}-task",
@@ -391,6 +399,7 @@ async def furnish(db: Database, *, name: str):
         run=str(run.row.run_id),
         calendar=f"{name}-calendar",
         dead=str((await make_run(db, tenant, state=RunState.DEAD, input={"secret": name})).row.run_id),
+        logged=logged,
         operation=str((await begin(db, tenant, redrive("reason:attempt.failed"))).id),
         queue=f"{name}-queue",
         workflow=f"{name}-workflow",
@@ -437,6 +446,13 @@ async def furnish_endpoint(db: Database, tenant, *, name: str) -> None:
 def endpoints_desk(db: Database) -> EndpointsDesk:
     """What endpoints are managed by."""
     return EndpointsDesk(database=db, sealer=PlainSealer(), policy=egress().policy)
+
+
+async def log_of(db: Database, tenant, name: str) -> str:
+    """A run with an attempt that printed the tenant's name; return the run's id."""
+    writer = await make_writer(db, tenant, name=f"{name}-printing")
+    await Logs(database=db, depot=DEPOT).append(writer, 0, name.encode())
+    return str(writer.run_id)
 
 
 async def furnish_token(db: Database, tenant, *, name: str) -> str:
@@ -496,6 +512,8 @@ def operations(app):
 def run_about(operation: str, path: str, things: Things) -> str:
     if "/workflow-runs" in path:
         return things.waiting_workflow_run if operation == "cancel_workflow_run" else things.workflow_run
+    if operation == "get_attempt_logs":
+        return things.logged
     return things.dead if operation in ABOUT_DEAD_RUNS else things.run
 
 
@@ -506,6 +524,7 @@ async def call(client, operation: str, method: str, path: str, *, tenant: str, t
     target += UNUSED.get(operation, "")
     ids = {
         "run": run_about(operation, path, things),
+        "attempt": "latest",
         "operation": things.operation,
         "queue": things.queue,
         "node": "a",

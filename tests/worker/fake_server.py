@@ -41,6 +41,8 @@ class FakeServer:
         self.claims: list[dict[str, Any]] = []
         self.beats: dict[str, int] = defaultdict(int)
         self.details: dict[str, list[Any]] = defaultdict(list)
+        self.logs: dict[str, list[bytes]] = defaultdict(list)
+        self.log_bytes = 1 << 20
         self.seen: list[str] = []
         self.refused: list[str] = []
         self.cancel: set[str] = set()
@@ -114,6 +116,8 @@ class FakeServer:
             if not message.get("more_body"):
                 break
         path = scope["path"].rpartition("/")[2]
+        if "/logs/" in scope["path"]:
+            path, body = "logs", self._log_request(scope["path"], body)
         self.seen.append(path)
         authorization = dict(scope["headers"]).get(b"authorization")
         if self._mishaps[path]:
@@ -132,6 +136,21 @@ class FakeServer:
         all_headers = [(b"content-type", b"application/json"), *((k.encode(), v.encode()) for k, v in headers.items())]
         await send({"type": "http.response.start", "status": status, "headers": all_headers})
         await send({"type": "http.response.body", "body": content})
+
+    def _log_request(self, path: str, body: bytes) -> bytes:
+        _, run_id, piece = path.rsplit("/", 2)
+        return json.dumps({"run_id": run_id, "piece": int(piece), "data": body.decode("latin-1")}).encode()
+
+    def _logs(self, request: dict[str, Any]) -> dict[str, Any]:
+        pieces = self.logs[request["run_id"]]
+        if request["piece"] == len(pieces):
+            pieces.append(request["data"].encode("latin-1"))
+        size = sum(map(len, pieces))
+        return {"pieces": len(pieces), "size_bytes": size, "is_capped": size >= self.log_bytes}
+
+    def log(self, run_id: str) -> bytes:
+        """What was sent of a run's log."""
+        return b"".join(self.logs[run_id])
 
     def _poisoned(self, path: str, body: bytes) -> bool:
         """Tell whether a batch holds the result that makes it unacceptable as a whole."""

@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "import": "everwhen.cli.imports:import_group",
     "key": "everwhen.cli.key:key",
     "limits": "everwhen.cli.limits:limits",
+    "logs": "everwhen.cli.logs:logs",
     "member": "everwhen.cli.member:member",
     "migrate": "everwhen.cli.server:migrate",
     "next": "everwhen.cli.next:next_command",

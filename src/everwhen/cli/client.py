@@ -152,12 +152,15 @@ class Api:
         *,
         content: Iterable[bytes] | None = None,
         headers: dict[str, str] | None = None,
+        query: dict[str, str] | None = None,
         **params: str,
     ) -> Generator[httpx2.Response]:
         """Send, and receive, what is too large to be kept; raise CallFailed when the server does not answer."""
         with (
             self._reached(),
-            self._client.stream(method, path, content=content, headers=headers, params=params or None) as answer,
+            self._client.stream(
+                method, path, content=content, headers=headers, params=(query or {}) | params or None
+            ) as answer,
         ):
             yield answer
 

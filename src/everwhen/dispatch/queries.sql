@@ -168,6 +168,13 @@ cross join lateral (
 where l.tenant_id = %(tenant_id)s and l.run_id = %(run_id)s and l.lease_token = %(token)s and l.lease_until > %(now)s
   and (%(allowed)s::text[] is null or l.queue = any(%(allowed)s::text[]));
 
+-- name: find_held_attempt
+-- Which attempt of a run this is, for whoever holds it now.
+select l.attempt
+from everwhen.leases l
+where l.tenant_id = %(tenant_id)s and l.run_id = %(run_id)s and l.lease_token = %(token)s and l.lease_until > %(now)s
+  and (%(allowed)s::text[] is null or l.queue = any(%(allowed)s::text[]));
+
 -- name: lock_leases
 -- What the reports are about. The lock keeps a wish to cancel, a heartbeat and the reaper away until the decision is
 -- written; in the order of the key, so that two batches never wait for each other. The task's policy is read only for

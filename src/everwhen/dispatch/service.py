@@ -222,6 +222,15 @@ class Dispatch:
             yield conn
 
 
+async def held_attempt(
+    conn: Connection, *, tenant_id: UUID, run_id: UUID, token: int, queues: Collection[str] | None = None
+) -> int | None:
+    """Return which attempt of a run is held by this token, in the caller's transaction; None: it is not held so."""
+    return await store.find_held_attempt(
+        conn, tenant_id=tenant_id, run_id=run_id, token=token, allowed=queues, now=conn.now
+    )
+
+
 async def claim_on(conn: Connection, claim: Claim, *, now: datetime) -> Grant:
     """Lease up to `limit` due runs in the caller's transaction."""
     shares = await _shares(conn, claim, now=now)

@@ -125,6 +125,14 @@ async def find_held_input(
     return await fetch_optional(conn, _SQL["find_held_input"], params, str)
 
 
+async def find_held_attempt(
+    conn: Conn, *, tenant_id: UUID, run_id: UUID, token: int, allowed: Collection[str] | None, now: datetime
+) -> int | None:
+    """Return which attempt of a run it is that is held by this token; None: it is not held so."""
+    params = {"tenant_id": tenant_id, "run_id": run_id, "token": token, "allowed": _names(allowed), "now": now}
+    return await fetch_optional(conn, _SQL["find_held_attempt"], params, int)
+
+
 async def lock_leases(
     conn: Conn,
     *,

@@ -75,6 +75,13 @@ class Depot:
                 async for chunk in found.stream(min_chunk_size=STREAM_BYTES):
                     yield bytes(chunk)
 
+    async def piece(self, tenant_id: UUID, object_id: UUID, piece: int) -> bytes:
+        """Return one piece; raise Unavailable."""
+        with _away():
+            async with asyncio.timeout(REQUEST_SECONDS):
+                found = await obstore.get_async(self._store, _key(tenant_id, object_id, piece))
+                return bytes(await found.bytes_async())
+
     async def remove(self, tenant_id: UUID, object_id: UUID) -> int:
         """Remove whatever there is of an object, whole or not; return how many pieces; raise Unavailable."""
         with _away():

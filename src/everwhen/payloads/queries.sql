@@ -34,6 +34,11 @@ where tenant_id = %(tenant_id)s and id = %(object_id)s and state = 'arriving';
 update everwhen.payload_objects set state = 'doomed', look_at = %(now)s, doomed_at = %(now)s
 where tenant_id = %(tenant_id)s and id = %(object_id)s and state = 'kept';
 
+-- name: doom_objects
+update everwhen.payload_objects o set state = 'doomed', look_at = %(now)s, doomed_at = %(now)s
+from unnest(%(tenant_ids)s::uuid[], %(object_ids)s::uuid[]) as d (tenant_id, id)
+where o.tenant_id = d.tenant_id and o.id = d.id and o.state = 'kept';
+
 -- name: insert_payload
 -- Of two uploads of the same bytes the second waits here for the first one's commit, and then finds it: no row.
 insert into everwhen.payloads

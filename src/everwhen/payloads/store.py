@@ -67,6 +67,12 @@ async def doom_object(conn: Conn, *, tenant_id: UUID, object_id: UUID, now: date
     return await execute_count(conn, _SQL["doom_object"], params)
 
 
+async def doom_objects(conn: Conn, *, tenant_ids: Sequence[UUID], object_ids: Sequence[UUID], now: datetime) -> int:
+    """Leave these to the porter."""
+    params = {"tenant_ids": list(tenant_ids), "object_ids": list(object_ids), "now": now}
+    return await execute_count(conn, _SQL["doom_objects"], params)
+
+
 async def insert_payload(
     conn: Conn,
     *,

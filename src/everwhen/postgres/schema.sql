@@ -511,6 +511,24 @@ CREATE TABLE everwhen.arrears (
 
 ALTER TABLE ONLY everwhen.arrears FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE everwhen.attempt_logs (
+    tenant_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    attempt integer NOT NULL,
+    object_id uuid NOT NULL,
+    size_bytes bigint DEFAULT 0 NOT NULL,
+    pieces integer DEFAULT 0 NOT NULL,
+    slots integer DEFAULT 0 NOT NULL,
+    is_capped boolean DEFAULT false NOT NULL,
+    opened_at timestamp with time zone NOT NULL,
+    CONSTRAINT attempt_logs_attempt_check CHECK ((attempt > 0)),
+    CONSTRAINT attempt_logs_check CHECK ((slots >= pieces)),
+    CONSTRAINT attempt_logs_pieces_check CHECK ((pieces >= 0)),
+    CONSTRAINT attempt_logs_size_bytes_check CHECK ((size_bytes >= 0))
+);
+
+ALTER TABLE ONLY everwhen.attempt_logs FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE everwhen.attempts (
     tenant_id uuid NOT NULL,
     run_id uuid NOT NULL,
@@ -858,6 +876,19 @@ CREATE TABLE everwhen.line_states (
 );
 
 ALTER TABLE ONLY everwhen.line_states FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.log_pieces (
+    tenant_id uuid NOT NULL,
+    object_id uuid NOT NULL,
+    starts_at bigint NOT NULL,
+    size_bytes integer NOT NULL,
+    slot integer NOT NULL,
+    CONSTRAINT log_pieces_size_bytes_check CHECK ((size_bytes > 0)),
+    CONSTRAINT log_pieces_slot_check CHECK ((slot >= 0)),
+    CONSTRAINT log_pieces_starts_at_check CHECK ((starts_at >= 0))
+);
+
+ALTER TABLE ONLY everwhen.log_pieces FORCE ROW LEVEL SECURITY;
 
 CREATE TABLE everwhen.measured (
     tenant_id uuid NOT NULL,
@@ -1650,6 +1681,12 @@ ALTER TABLE ONLY everwhen.alert_watched
 ALTER TABLE ONLY everwhen.arrears
     ADD CONSTRAINT arrears_pkey PRIMARY KEY (tenant_id, schedule_uid, arrears_id);
 
+ALTER TABLE ONLY everwhen.attempt_logs
+    ADD CONSTRAINT attempt_logs_pkey PRIMARY KEY (tenant_id, run_id, attempt);
+
+ALTER TABLE ONLY everwhen.attempt_logs
+    ADD CONSTRAINT attempt_logs_tenant_id_object_id_key UNIQUE (tenant_id, object_id);
+
 ALTER TABLE ONLY everwhen.attempts
     ADD CONSTRAINT attempts_pkey PRIMARY KEY (tenant_id, run_id, attempt);
 
@@ -1718,6 +1755,9 @@ ALTER TABLE ONLY everwhen.leases
 
 ALTER TABLE ONLY everwhen.line_states
     ADD CONSTRAINT line_states_pkey PRIMARY KEY (tenant_id, queue, task, reason, opened_at);
+
+ALTER TABLE ONLY everwhen.log_pieces
+    ADD CONSTRAINT log_pieces_pkey PRIMARY KEY (tenant_id, object_id, starts_at);
 
 ALTER TABLE ONLY everwhen.measured
     ADD CONSTRAINT measured_pkey PRIMARY KEY (tenant_id, schedule_uid);
@@ -1879,6 +1919,8 @@ CREATE INDEX alert_watched_since ON everwhen.alert_watched USING btree (since);
 CREATE INDEX arrears_look ON everwhen.arrears USING btree (look_at) WHERE (look_at IS NOT NULL);
 
 CREATE INDEX arrears_unfinished ON everwhen.arrears USING btree (tenant_id, schedule_uid, arrears_id) WHERE (finished_at IS NULL);
+
+CREATE INDEX attempt_logs_opened ON everwhen.attempt_logs USING btree (opened_at);
 
 CREATE INDEX audit_events_actor ON ONLY everwhen.audit_events USING btree (tenant_id, actor, event_id);
 
@@ -2085,6 +2127,12 @@ ALTER TABLE ONLY everwhen.alert_watched
 ALTER TABLE ONLY everwhen.arrears
     ADD CONSTRAINT arrears_tenant_id_schedule_uid_revision_fkey FOREIGN KEY (tenant_id, schedule_uid, revision) REFERENCES everwhen.schedule_revisions(tenant_id, uid, revision);
 
+ALTER TABLE ONLY everwhen.attempt_logs
+    ADD CONSTRAINT attempt_logs_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
+ALTER TABLE ONLY everwhen.attempt_logs
+    ADD CONSTRAINT attempt_logs_tenant_id_object_id_fkey FOREIGN KEY (tenant_id, object_id) REFERENCES everwhen.payload_objects(tenant_id, id);
+
 ALTER TABLE ONLY everwhen.calendar_users
     ADD CONSTRAINT calendar_users_tenant_id_calendar_fkey FOREIGN KEY (tenant_id, calendar) REFERENCES everwhen.calendars(tenant_id, name);
 
@@ -2120,6 +2168,9 @@ ALTER TABLE ONLY everwhen.gates
 
 ALTER TABLE ONLY everwhen.lanes
     ADD CONSTRAINT lanes_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
+ALTER TABLE ONLY everwhen.log_pieces
+    ADD CONSTRAINT log_pieces_tenant_id_object_id_fkey FOREIGN KEY (tenant_id, object_id) REFERENCES everwhen.attempt_logs(tenant_id, object_id);
 
 ALTER TABLE ONLY everwhen.measured
     ADD CONSTRAINT measured_tenant_id_schedule_uid_fkey FOREIGN KEY (tenant_id, schedule_uid) REFERENCES everwhen.schedules(tenant_id, uid);
@@ -2286,6 +2337,8 @@ CREATE POLICY all_tenants ON everwhen.alert_watched TO everwhen_system USING (tr
 
 CREATE POLICY all_tenants ON everwhen.arrears TO everwhen_system USING (true) WITH CHECK (true);
 
+CREATE POLICY all_tenants ON everwhen.attempt_logs TO everwhen_system USING (true) WITH CHECK (true);
+
 CREATE POLICY all_tenants ON everwhen.attempts TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.audit_events TO everwhen_system USING (true) WITH CHECK (true);
@@ -2327,6 +2380,8 @@ CREATE POLICY all_tenants ON everwhen.lanes TO everwhen_system USING (true) WITH
 CREATE POLICY all_tenants ON everwhen.leases TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.line_states TO everwhen_system USING (true) WITH CHECK (true);
+
+CREATE POLICY all_tenants ON everwhen.log_pieces TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.measured TO everwhen_system USING (true) WITH CHECK (true);
 
@@ -2410,6 +2465,8 @@ CREATE POLICY all_tenants ON everwhen.workflows TO everwhen_system USING (true) 
 
 ALTER TABLE everwhen.arrears ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE everwhen.attempt_logs ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE everwhen.attempts ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.audit_events ENABLE ROW LEVEL SECURITY;
@@ -2452,6 +2509,8 @@ ALTER TABLE everwhen.leases ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.line_states ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE everwhen.log_pieces ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE everwhen.measured ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.members ENABLE ROW LEVEL SECURITY;
@@ -2489,6 +2548,8 @@ CREATE POLICY own_rows ON everwhen.alert_tries TO everwhen_tenant USING ((tenant
 CREATE POLICY own_rows ON everwhen.alert_watched TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.arrears TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
+CREATE POLICY own_rows ON everwhen.attempt_logs TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.attempts TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
@@ -2531,6 +2592,8 @@ CREATE POLICY own_rows ON everwhen.lanes TO everwhen_tenant USING ((tenant_id = 
 CREATE POLICY own_rows ON everwhen.leases TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.line_states TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
+CREATE POLICY own_rows ON everwhen.log_pieces TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.measured TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
@@ -2756,6 +2819,9 @@ GRANT USAGE ON SEQUENCE everwhen.arrears_ids TO everwhen_system;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.arrears TO everwhen_tenant;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.arrears TO everwhen_system;
 
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.attempt_logs TO everwhen_tenant;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.attempt_logs TO everwhen_system;
+
 GRANT SELECT,INSERT ON TABLE everwhen.attempts TO everwhen_tenant;
 GRANT SELECT,INSERT ON TABLE everwhen.attempts TO everwhen_system;
 
@@ -2827,6 +2893,9 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.leases TO everwhen_system;
 
 GRANT SELECT ON TABLE everwhen.line_states TO everwhen_tenant;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.line_states TO everwhen_system;
+
+GRANT SELECT,INSERT ON TABLE everwhen.log_pieces TO everwhen_tenant;
+GRANT SELECT,INSERT,DELETE ON TABLE everwhen.log_pieces TO everwhen_system;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.measured TO everwhen_tenant;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.measured TO everwhen_system;

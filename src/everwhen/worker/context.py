@@ -14,6 +14,7 @@ import msgspec
 from everwhen.worker._clock import monotonic
 from everwhen.worker.errors import AttemptTimedOut, CancelRequested, LeaseLost, Skip
 from everwhen.worker.leases import NEVER, Lease
+from everwhen.worker.logs import AttemptLog, LogSender
 from everwhen.worker.payloads import Download, fetch_open, fetch_to, given
 from everwhen.worker.protocol import ClaimedRun, StandsFor
 
@@ -60,16 +61,19 @@ class FakeFields(TypedDict, total=False):
 class Context:
     """One attempt, as its function sees it. Safe to use from any thread."""
 
-    __slots__ = ("_download", "_lease")
+    __slots__ = ("_download", "_lease", "_log", "_logged", "_logs")
 
-    def __init__(self, lease: Lease, download: Download | None = None) -> None:
+    def __init__(self, lease: Lease, download: Download | None = None, logs: LogSender | None = None) -> None:
         """Belong to the attempt that holds this lease; tests use `Context.fake`."""
         self._lease = lease
         self._download = download or given({})
+        self._logs = logs
+        self._log: AttemptLog | None = None
+        self._logged = bytearray()
 
     @classmethod
     def fake(cls, **fields: Unpack[FakeFields]) -> "Context":
-        """Return a context for tests, without server or worker; heartbeats go nowhere, see `last_details`.
+        """Return a context for tests, without server or worker; see `last_details` and `logged` for what it was told.
 
         `payloads` are contents by their digests, which `payload` and `open_payload` then find.
         """
@@ -210,6 +214,41 @@ class Context:
         """Open a payload as a temporary file that is gone when the block ends; else as `payload`."""
         with fetch_open(reference, self._lease.run, self._download, check=self.check) as file:
             yield file
+
+    def log(self, *values: object) -> None:
+        """Write a line to the attempt's log, as `print` would: `everwhen logs RUN` shows it.
+
+        Never waits; while the server is away a bounded part is kept.
+        """
+        self.write_log((" ".join(map(str, values)) + "\n").encode("utf-8", "replace"))
+
+    def write_log(self, data: bytes, *, wait_seconds: float = 0.0) -> None:
+        """Write bytes to the attempt's log as they are; wait so long for room before some are dropped."""
+        if self._logs is None:
+            self._logged += data
+            return
+        if self._log is None:
+            self._log = self._logs.open(self._lease)
+        self._log.write(data, wait_seconds=wait_seconds)
+
+    @property
+    def log_is_over(self) -> bool:
+        """Whether nothing more of the attempt's log is kept, so that nothing more need be written."""
+        return self._log is not None and self._log.is_over
+
+    @property
+    def logged(self) -> bytes:
+        """What was written to the log of a context for tests."""
+        return bytes(self._logged)
+
+    def has_log(self) -> bool:
+        """Say whether anything was written to the log."""
+        return self._log is not None
+
+    def close_log(self) -> None:
+        """Send what is left of the log, and wait until it is there, for a while; the worker calls it."""
+        if self._log is not None:
+            self._log.close()
 
     def skip(self, reason: str) -> NoReturn:
         """Skip this node of a workflow, by raising Skip: what needs it is told `skipped`, by its trigger rule."""

@@ -13,6 +13,7 @@ reported at once: nothing can make it end.
 """
 
 import asyncio
+import contextlib
 import contextvars
 import logging
 from collections import deque
@@ -27,6 +28,7 @@ from everwhen.worker._clock import Clock
 from everwhen.worker.context import Context, enter
 from everwhen.worker.errors import InputMismatch
 from everwhen.worker.leases import NEVER, Lease
+from everwhen.worker.logs import LogSender
 from everwhen.worker.payloads import Download
 from everwhen.worker.protocol import Report
 from everwhen.worker.stats import Stats
@@ -73,11 +75,13 @@ class Attempt:
         "timeout_at",
     )
 
-    def __init__(self, lease: Lease, time: ServerTime, download: Download | None = None) -> None:
+    def __init__(
+        self, lease: Lease, time: ServerTime, download: Download | None = None, logs: LogSender | None = None
+    ) -> None:
         """Start as claimed; the later fields are filled as the attempt moves on."""
         self.lease = lease
         self.time = time
-        self.context = Context(lease, download)
+        self.context = Context(lease, download, logs)
         self.task: Task
         self.arguments: dict[str, Any]
         self.started: float | None = None
@@ -110,9 +114,11 @@ class Execution:
         abandon: Callable[[Lease], None],
         stats: Stats,
         download: Download | None = None,
+        logs: LogSender | None = None,
     ) -> None:
         """Run these tasks; `abandon` is told of each attempt that ends without a report."""
         self._download = download
+        self._logs = logs
         self._tasks = tasks
         self._concurrency = concurrency
         self._clock = clock
@@ -142,7 +148,7 @@ class Execution:
     def accept(self, leases: Iterable[Lease], time: ServerTime) -> None:
         """Take claimed runs: start them, or keep them until a slot is free."""
         for lease in leases:
-            self._waiting.append(Attempt(lease, time, self._download))
+            self._waiting.append(Attempt(lease, time, self._download, self._logs))
         self._start_waiting()
 
     def _start_waiting(self) -> None:
@@ -213,11 +219,15 @@ class Execution:
             attempt.report = self._conclude(attempt, value)
         except (Exception, asyncio.CancelledError, SystemExit) as error:  # noqa: BLE001 - one task never stops the loop
             attempt.report = outcomes.failed(lease, error, started_at=attempt.started_at)
+        if attempt.context.has_log():
+            with contextlib.suppress(asyncio.CancelledError):  # the report is made
+                await asyncio.to_thread(attempt.context.close_log)
         self._end(attempt)
 
     def _call_in_thread(self, attempt: Attempt) -> None:
         try:
             contextvars.copy_context().run(self._call, attempt)
+            attempt.context.close_log()
         finally:
             self._returned.append(attempt)
             # One wake-up of the loop serves all that return meanwhile: `_collect` clears the flag before it looks.

@@ -208,6 +208,14 @@ class Standing(msgspec.Struct, kw_only=True, frozen=True):
     beat_seconds: float = 10.0
 
 
+class LogAnswer(msgspec.Struct, kw_only=True, frozen=True):
+    """How an attempt's log stands: the number of the next piece, its bytes, and whether more of it is kept."""
+
+    pieces: int
+    size_bytes: int
+    is_capped: bool
+
+
 class Problem(msgspec.Struct, kw_only=True, frozen=True):
     """An error of the server (RFC 9457), as far as the worker reads it."""
 

@@ -21,9 +21,10 @@ from everwhen.worker.errors import Unauthorised
 from everwhen.worker.execution import Execution
 from everwhen.worker.fetching import Fetcher, Room
 from everwhen.worker.leases import Lease, LeaseKeeper
+from everwhen.worker.logs import LogSender
 from everwhen.worker.orders import Orders
 from everwhen.worker.presence import Load, Presence
-from everwhen.worker.protocol import Announcement, ClaimedRun, Standing
+from everwhen.worker.protocol import Announcement, ClaimedRun, LogAnswer, Standing
 from everwhen.worker.settings import Settings
 from everwhen.worker.stats import Stats
 from everwhen.worker.tasks import TaskRegistry
@@ -72,6 +73,7 @@ class Session:
         self._slot_freed = asyncio.Event()
         self._failure: BaseException | None = None
         self._sending: asyncio.Task[None]
+        self._logs = LogSender(self._send_log, secrets=settings.secrets)
         self._keeper = self._make_keeper()
         self._completer = self._make_completer()
         self._execution = self._make_execution()
@@ -97,6 +99,7 @@ class Session:
         finally:
             self._orders.close()
             await _cancel([*fetchers, completer])
+            self._logs.stop()
             self._keeper.stop()
             self._execution.close()
             await self._tell(self._presence.leave)
@@ -257,10 +260,14 @@ class Session:
             abandon=self._completer.abandon,
             stats=self._stats,
             download=self._download,
+            logs=self._logs,
         )
 
     def _download(self, run: ClaimedRun, digest: str, write: Callable[[bytes], object]) -> None:
         self._transport.download(run, digest, write)
+
+    def _send_log(self, run: ClaimedRun, piece: int, data: bytes) -> LogAnswer:
+        return self._transport.send_log(run, piece, data)
 
     def _make_fetcher(self, names: list[str]) -> Fetcher:
         return Fetcher(

@@ -30,6 +30,8 @@ class Options(TypedDict, total=False):
     version: str | None
     labels: Mapping[str, str] | None
     resources: Mapping[str, float] | None
+    capture_output: bool | None
+    mask: Sequence[str] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +51,9 @@ class Settings:
     version: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     resources: Mapping[str, float] = field(default_factory=dict[str, float])
+    capture_output: bool = False
+    mask: tuple[str, ...] = ()
+    secrets: tuple[bytes, ...] = field(default=(), repr=False)
 
     @property
     def capacity(self) -> int:
@@ -70,6 +75,13 @@ def _split(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
+def _yes(text: str) -> bool:
+    try:
+        return {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}[text.lower()]
+    except KeyError:
+        raise ConfigurationError(f"{text!r} is neither yes nor no") from None
+
+
 _ENVIRONMENT: dict[str, tuple[str, Callable[[str], Any]]] = {
     "url": ("EVERWHEN_URL", str),
     "token": ("EVERWHEN_TOKEN", str),
@@ -84,6 +96,8 @@ _ENVIRONMENT: dict[str, tuple[str, Callable[[str], Any]]] = {
     "version": ("EVERWHEN_WORKER_VERSION", str),
     "labels": ("EVERWHEN_LABELS", lambda text: read_labels(_split(text))),
     "resources": ("EVERWHEN_RESOURCES", lambda text: read_resources(_split(text))),
+    "capture_output": ("EVERWHEN_CAPTURE_OUTPUT", _yes),
+    "mask": ("EVERWHEN_MASK", _split),
 }
 
 
@@ -121,6 +135,8 @@ def resolve(*layers: Options, environ: Mapping[str, str]) -> Settings:
     merged["resources"] = dict(merged.get("resources") or {})
     merged["url"] = str(merged["url"]).rstrip("/")
     merged.setdefault("worker_id", default_worker_id())
+    merged["mask"] = tuple(merged.get("mask") or ())
+    merged["secrets"] = tuple(os.fsencode(environ[name]) for name in merged["mask"] if environ.get(name))
     settings = Settings(**merged)
     _check(settings)
     return settings

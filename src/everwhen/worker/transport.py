@@ -23,6 +23,7 @@ from everwhen.worker.protocol import (
     HeartbeatRequest,
     HeartbeatResponse,
     Leave,
+    LogAnswer,
     Problem,
     Standing,
 )
@@ -30,6 +31,7 @@ from everwhen.worker.settings import Settings
 
 CONNECT_SECONDS = 5.0
 COMPLETE_SECONDS = 15.0
+LOG_SECONDS = 15.0
 LEAST_HEARTBEAT_SECONDS = 1.0
 PRESENCE_SECONDS = 5.0
 DOWNLOAD_SECONDS = 60.0
@@ -75,6 +77,10 @@ class Transport(Protocol):
         """Say that this worker has stopped; blocks, and runs on the presence thread."""
         ...
 
+    def send_log(self, run: ClaimedRun, piece: int, data: bytes) -> LogAnswer:
+        """Send a piece of a run's log; blocks, and runs on the thread that sends logs."""
+        ...
+
     async def close(self) -> None:
         """Let go of connections."""
         ...
@@ -97,6 +103,9 @@ class HttpTransport:
         self._beat_client = httpx2.Client(headers=headers, timeout=httpx2.Timeout(beat))
         self._presence_client = httpx2.Client(headers=headers, timeout=httpx2.Timeout(PRESENCE_SECONDS))
         self._download_client = httpx2.Client(headers=headers, timeout=httpx2.Timeout(DOWNLOAD_SECONDS))
+        self._log_client = httpx2.Client(
+            headers={**headers, "Content-Type": "application/octet-stream"}, timeout=httpx2.Timeout(LOG_SECONDS)
+        )
         self._encoder = msgspec.json.Encoder()
 
     async def claim(self, request: ClaimRequest) -> ClaimResponse:
@@ -136,8 +145,18 @@ class HttpTransport:
         except httpx2.HTTPError as error:
             raise _away(error) from error
 
+    def send_log(self, run: ClaimedRun, piece: int, data: bytes) -> LogAnswer:
+        """Send a piece of a log, on the calling thread."""
+        url = f"{self._base}logs/{run.tenant_id}/{run.run_id}/{piece}"
+        try:
+            response = self._log_client.put(url, content=data, headers={"Lease-Token": run.lease_token})
+        except httpx2.HTTPError as error:
+            raise _away(error) from error
+        return read(response, LogAnswer)
+
     async def close(self) -> None:
         """Close the clients."""
+        self._log_client.close()
         self._beat_client.close()
         self._presence_client.close()
         self._download_client.close()

@@ -6,12 +6,13 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from typing import Any, TypeVar, Unpack
 
 from everwhen.worker._clock import jitter, monotonic
 from everwhen.worker.banner import banner
+from everwhen.worker.capturing import captured_output
 from everwhen.worker.errors import ConfigurationError
 from everwhen.worker.session import ExitCode, Session
 from everwhen.worker.settings import Options, Settings, resolve
@@ -89,7 +90,8 @@ class Worker:
             jitter=jitter,
             stats=self.stats,
         )
-        with self._serving(session), _signals(session.stop):
+        captured = captured_output() if settings.capture_output else nullcontext()
+        with self._serving(session), _signals(session.stop), captured:
             code = await session.run()
         _say_goodbye(code, self.stats)
         return int(code)
