@@ -45,6 +45,7 @@ from everwhen.sentinel.sentinel import Sentinel
 from everwhen.tenants import service as tenants
 from tests.alerts.scene import make_scene
 from tests.alerts.servers import HttpsReceiver
+from tests.dispatch.brokers.scene import MemoryBroker, deliver_by, make_relay
 from tests.dispatch.scene import Line, hold, make_line, report_on
 from tests.endpoints.scene import make_scene as make_endpoint_scene
 from tests.factories import TESTER, make_run, make_schedule
@@ -152,6 +153,22 @@ class Scene:
 
     async def expiry_is_done(self) -> bool:
         return await self.count("run_ends where state = 'expired'") == 1
+
+    async def pass_relay(self) -> Any:
+        await deliver_by(self.line)
+        await self.line.fill(1)
+        now = await self.line.now()
+        relay = make_relay(self.db, MemoryBroker())
+        return lambda: relay.tick(now)
+
+    async def relay_is_done(self) -> bool:
+        return await self.count("outbox where published_at is not null") == 1
+
+    async def pass_tell(self) -> Any:
+        return await self.pass_relay()
+
+    async def tell_is_done(self) -> bool:
+        return await self.count("outbox") == 1
 
     async def pass_operator(self) -> Any:
         await make_dead(self.db, self.line.tenant, 1)

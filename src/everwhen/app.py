@@ -12,7 +12,7 @@ import socket
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -24,7 +24,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from everwhen import clock, roles
+from everwhen import clock
 from everwhen.alerts import api as alerts_api
 from everwhen.alerts import deliveries_api as alert_deliveries_api
 from everwhen.alerts import unsubscribing
@@ -49,6 +49,8 @@ from everwhen.core.zones import use_tzdata_only
 from everwhen.dead_letters import api as dead_letters_api
 from everwhen.declarations import api as declarations_api
 from everwhen.dispatch.api import BODY_FACTOR, WorkerApi, WorkerLimits
+from everwhen.dispatch.brokers.composition import make_brokers, make_relay
+from everwhen.dispatch.brokers.kinds import BrokerMaker
 from everwhen.dispatch.lines import Lines
 from everwhen.dispatch.reaper import Reaper
 from everwhen.dispatch.service import Dispatch
@@ -99,10 +101,11 @@ from everwhen.payloads.worker_api import WorkerPayloads
 from everwhen.postgres.host import default_data_dir
 from everwhen.postgres.migrate import assert_compatible
 from everwhen.postgres.pool import Connection, Database, PoolLimits, SetClock
-from everwhen.postgres.wakeups import Wakeups, line_topic, notify, role_topic
+from everwhen.postgres.wakeups import Wakeups, line_topic, notify
 from everwhen.queues import api as queues_api
 from everwhen.replies import service as replies
-from everwhen.roles import Closing, Loop, Role
+from everwhen.role_running import run_role
+from everwhen.roles import Role
 from everwhen.runs import api as runs_api
 from everwhen.runs.ends import OnEnded, follow_with
 from everwhen.schedules import ahead_api, catchup_api, streaks, tz_api
@@ -187,6 +190,7 @@ class Services:
     sealer: Sealer
     channels: Mapping[str, ChannelKind]
     egress: Egress
+    brokers: Mapping[str, BrokerMaker]
 
 
 @asynccontextmanager
@@ -213,6 +217,7 @@ async def open_services(
             sealer=Sealer(read_ring(settings.sealing_keys.get_secret_value()) if settings.sealing_keys else None),
             channels=make_channels(settings),
             egress=make_calling_egress(settings),
+            brokers=make_brokers(settings),
         )
 
 
@@ -450,6 +455,7 @@ MAKERS: Final[Mapping[str, Callable[[Services], Role]]] = {
         on_ended=services.on_ended,
         batch=services.settings.operator_batch,
     ),
+    "relay": lambda services: make_relay(services.database, services.brokers, services.settings),
     "sentinel": lambda services: Sentinel(
         database=services.database,
         overdue=timedelta(seconds=services.settings.sentinel_overdue_seconds),
@@ -486,16 +492,16 @@ async def serve(
             listening = listen(settings.host, settings.port, any_port=any_port)
             url = f"http://{settings.host}:{listening.getsockname()[1]}"
             _start_api(services, tasks, end_api, listening)
-            tasks.create_task(_run_role(_sightings(services, services.lines), services, stop))
+            tasks.create_task(run_role(_sightings(services, services.lines), services.database, services.wakeups, stop))
         if settings.metrics_port is not None:
             _start_metrics(services, tasks, end_api, listen(settings.metrics_host, settings.metrics_port))
         for name in settings.roles:
             if name == "api":
                 continue
             role = make_role(name, services)
-            tasks.create_task(_run_role(role, services, stop))
+            tasks.create_task(run_role(role, services.database, services.wakeups, stop))
             if isinstance(role, Caller):
-                tasks.create_task(_run_role(_sightings(services, role), services, stop))
+                tasks.create_task(run_role(_sightings(services, role), services.database, services.wakeups, stop))
         companion = tasks.create_task(on_started(services, url)) if on_started else None
         _spare_the_collector()
         log.info("server.started", url=url, roles=list(settings.roles))
@@ -531,23 +537,6 @@ def _start_metrics(services: Services, tasks: asyncio.TaskGroup, end: asyncio.Ev
     app = Starlette(routes=[Route("/metrics", answer)])
     log.info("metrics.started", port=listening.getsockname()[1])
     start_server(app, tasks, end, listening, before_end=lambda: None)
-
-
-async def _run_role(role: Role, services: Services, stop: asyncio.Event) -> None:
-    with services.wakeups.subscribe(role_topic(role.name)) as waiter:
-
-        async def wait_for_wakeup(seconds: float) -> None:
-            await waiter.wait(seconds)
-
-        async def database_clock() -> datetime:
-            async with services.database.system() as conn:
-                return conn.now
-
-        try:
-            await roles.run(role, Loop(clock=database_clock, wait_for_wakeup=wait_for_wakeup, stop=stop))
-        finally:
-            if isinstance(role, Closing):
-                await role.close()
 
 
 def _spare_the_collector() -> None:

@@ -34,6 +34,7 @@ OTHER_VARIABLES: Final = frozenset({
     "EVERWHEN_FAILPOINTS_ALLOWED",
     "EVERWHEN_FAILPOINT_LOG",
     "EVERWHEN_LABELS",
+    "EVERWHEN_BROKER_URL",
     "EVERWHEN_POSTGRES_OS_USER",
     "EVERWHEN_QUEUES",
     "EVERWHEN_RESOURCES",
@@ -42,6 +43,7 @@ OTHER_VARIABLES: Final = frozenset({
     "EVERWHEN_TOKEN",
     "EVERWHEN_URL",
     "EVERWHEN_WORKER_VERSION",
+    "EVERWHEN_VIA",
 })  # fmt: skip
 
 RoleName = Literal[
@@ -55,6 +57,7 @@ RoleName = Literal[
     "observer",
     "operator",
     "porter",
+    "relay",
     "sentinel",
     "sweeper",
     "notifier",
@@ -72,6 +75,7 @@ ALL_ROLES: Final[tuple[RoleName, ...]] = (
     "observer",
     "operator",
     "porter",
+    "relay",
     "sentinel",
     "sweeper",
     "notifier",
@@ -164,6 +168,34 @@ class Settings(BaseSettings):
     )
     conductor_batch: Annotated[int, Field(ge=1, le=1000)] = Field(
         50, description="Workflows' runs started, and looked at, in one step."
+    )
+    nats_url: SecretStr | None = Field(
+        None, description="Servers of NATS for queues that it delivers, by commas: tls://user:password@host:port."
+    )
+    nats_replicas: Annotated[int, Field(ge=1, le=5)] = Field(
+        3, description="How many of its servers hold each message; 1 for a single server."
+    )
+    nats_monitor_url: str | None = Field(
+        None, description="Where `everwhen doctor` asks a NATS server what it writes to its disk when."
+    )
+    rabbitmq_url: SecretStr | None = Field(
+        None, description="Nodes of RabbitMQ for queues that it delivers, by commas: amqps://user:password@host:port/."
+    )
+    broker_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,32}$")] = Field(
+        "EVERWHEN", description="What names in brokers begin with; two installations at one broker need two."
+    )
+    broker_ca_file: Path | None = Field(
+        None,
+        description="Certificate authorities that brokers are checked by, as PEM; unset: the system's.",
+    )
+    broker_cert_file: Path | None = Field(None, description="A certificate to show to brokers, as PEM.")
+    broker_key_file: Path | None = Field(None, description="Its key, unless it is in the same file.")
+    relay_window: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        1_000, description="Runs of one line that a broker is told of ahead of those who take them, at most."
+    )
+    relay_batch: Annotated[int, Field(ge=1, le=5000)] = Field(500, description="Notices sent in one step.")
+    relay_again_seconds: Annotated[float, Field(ge=1, le=3600)] = Field(
+        60.0, description="After how long a run that was announced and not taken is announced again, at first."
     )
     lease_seconds_max: Annotated[float, Field(ge=1, le=3600)] = Field(
         300.0, description="The longest lease a worker may ask for."

@@ -38,6 +38,25 @@ RATE_DRAWS: Final = Counter(
     "everwhen_rate_draws", "Times that this copy of the API drew from its buckets.", ["outcome"], registry=REGISTRY
 )
 
+NOTICES: Final = Counter(
+    "everwhen_notices",
+    "Notices sent to a broker, by whether it took them.",
+    ["broker", "outcome"],
+    registry=REGISTRY,
+)
+NOTICES_AGAIN: Final = Counter(
+    "everwhen_notices_again",
+    "Notices that were sent once more because nobody had taken the run.",
+    ["broker"],
+    registry=REGISTRY,
+)
+NAMED: Final = Counter(
+    "everwhen_runs_named", "Runs that claims have named, by what became of each.", ["outcome"], registry=REGISTRY
+)
+BROKER_UP: Final = Gauge(
+    "everwhen_broker_up", "Whether this relay reaches the broker: 1 or 0.", ["broker"], registry=REGISTRY
+)
+
 PLANNING_LAG: Final = Gauge(
     "everwhen_planning_lag_seconds",
     "How long the schedule that waits longest has waited to be planned.",

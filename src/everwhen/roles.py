@@ -75,6 +75,16 @@ class Closing(Protocol):
         ...
 
 
+@runtime_checkable
+class Attentive(Protocol):
+    """A role that is woken by more than its own name."""
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """What wakes it, too; asked for before each sleep."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loop:
     """What the loop needs besides the role: the database's clock, a wake-up to wait for, and the order to stop."""

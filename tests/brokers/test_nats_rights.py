@@ -7,7 +7,7 @@ import pytest
 from everwhen.worker.brokers.inbox import BrokerAway
 from tests.alerts.certificates import authority
 from tests.broker_servers import NatsServers, connected, make_broker, running
-from tests.dispatch.brokers.conformance import ACME, OTHER, Conformance, announcement, take
+from tests.dispatch.brokers.conformance import ACME, OTHER, Conformance, notice, take
 
 # What docs/operate/brokers.md says that a relay and a tenant's workers need, and nothing more.
 RELAY = """{ user: relay, password: r, permissions: {
@@ -42,11 +42,11 @@ async def test_a_tenants_worker_reads_its_own_mailbox_only_by_tls(tmp_path):
             mine, theirs = broker.mailbox(ACME, "mail"), broker.mailbox(OTHER, "mail")
             for box in (mine, theirs):
                 await broker.ensure(box)
-            sent = [announcement(1), announcement(2, tenant_id=OTHER)]
+            sent = [notice(1), notice(2, tenant_id=OTHER)]
             assert len((await broker.publish(sent)).acknowledged) == 2
             async with suite.listening(servers, mine, address=login("acme:w")) as inbox:
                 (got,) = await take(inbox, 1)
-                assert got.announcement == sent[0]
+                assert got.notice == sent[0]
                 await inbox.ack([got])
             async with suite.listening(servers, theirs, address=login("acme:w")) as inbox:
                 with pytest.raises(BrokerAway):
@@ -63,5 +63,5 @@ async def test_a_server_that_hangs_is_away_within_the_bound(tmp_path):
             servers.stop(0)
             async with asyncio.timeout(30):
                 with pytest.raises(BrokerAway):
-                    await broker.publish([announcement()])
+                    await broker.publish([notice()])
             servers.go_on(0)

@@ -6,7 +6,7 @@ import pytest
 
 from everwhen.worker.brokers.inbox import BrokerAway
 from tests.broker_servers import RabbitServers, connected, make_broker, running
-from tests.dispatch.brokers.conformance import ACME, OTHER, Conformance, announcement, take
+from tests.dispatch.brokers.conformance import ACME, OTHER, Conformance, notice, take
 
 
 @pytest.fixture(scope="module")
@@ -31,14 +31,14 @@ class TestRabbitMq(Conformance):
     async def test_a_tenants_worker_reads_its_own_mailbox_only(self, servers, broker, box):
         theirs = broker.mailbox(OTHER, "mail")
         await broker.ensure(theirs)
-        sent = [announcement(1), announcement(2, tenant_id=OTHER)]
+        sent = [notice(1), notice(2, tenant_id=OTHER)]
         assert len((await broker.publish(sent)).acknowledged) == 2
         servers.ctl("add_user", "acme", "w")
         servers.ctl("set_permissions", "acme", "^$", "^$", rf"^{broker.prefix}\.{ACME.hex}\.")
         address = servers.address_of("acme:w")
         async with self.listening(servers, box, address=address) as inbox:
             (got,) = await take(inbox, 1)
-            assert got.announcement == sent[0]
+            assert got.notice == sent[0]
             await inbox.ack([got])
         with pytest.raises(BrokerAway):
             async with self.listening(servers, theirs, address=address):
@@ -47,10 +47,10 @@ class TestRabbitMq(Conformance):
         publisher = make_broker(servers, address=address, prefix=broker.prefix)
         async with connected(publisher):
             with pytest.raises(BrokerAway):
-                await publisher.publish([announcement(3)])
+                await publisher.publish([notice(3)])
 
     async def test_a_message_that_is_given_back_for_ever_is_left_be(self, servers, broker, box):
-        await broker.publish([announcement()])
+        await broker.publish([notice()])
         deliveries = 0
         async with self.listening(servers, box) as inbox:
             while got := await inbox.take(1, seconds=1.0):
@@ -64,6 +64,6 @@ class TestRabbitMq(Conformance):
         try:
             async with asyncio.timeout(30):
                 with pytest.raises(BrokerAway):
-                    await broker.publish([announcement()])
+                    await broker.publish([notice()])
         finally:
             servers.go_on(0)

@@ -609,6 +609,14 @@ CREATE TABLE everwhen.audit_unsealed (
 
 ALTER TABLE ONLY everwhen.audit_unsealed FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE everwhen.brokers (
+    broker text NOT NULL,
+    is_away boolean NOT NULL,
+    since timestamp with time zone NOT NULL,
+    detail text NOT NULL,
+    seen_at timestamp with time zone NOT NULL
+);
+
 CREATE TABLE everwhen.calendar_changes (
     tenant_id uuid NOT NULL,
     calendar text NOT NULL,
@@ -975,6 +983,21 @@ CREATE TABLE everwhen.operations (
 );
 
 ALTER TABLE ONLY everwhen.operations FORCE ROW LEVEL SECURITY;
+
+CREATE TABLE everwhen.outbox (
+    tenant_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    queue text NOT NULL,
+    broker text NOT NULL,
+    attempt integer NOT NULL,
+    told_at timestamp with time zone NOT NULL,
+    published_at timestamp with time zone,
+    look_at timestamp with time zone NOT NULL,
+    tellings integer DEFAULT 1 NOT NULL
+)
+WITH (fillfactor='70');
+
+ALTER TABLE ONLY everwhen.outbox FORCE ROW LEVEL SECURITY;
 
 CREATE SEQUENCE everwhen.pause_changes_ids
     START WITH 1
@@ -1708,6 +1731,9 @@ ALTER TABLE ONLY everwhen.audit_links
 ALTER TABLE ONLY everwhen.audit_unsealed
     ADD CONSTRAINT audit_unsealed_pkey PRIMARY KEY (tenant_id, event_id);
 
+ALTER TABLE ONLY everwhen.brokers
+    ADD CONSTRAINT brokers_pkey PRIMARY KEY (broker);
+
 ALTER TABLE ONLY everwhen.calendar_changes
     ADD CONSTRAINT calendar_changes_pkey PRIMARY KEY (tenant_id, calendar);
 
@@ -1773,6 +1799,9 @@ ALTER TABLE ONLY everwhen.operation_items
 
 ALTER TABLE ONLY everwhen.operations
     ADD CONSTRAINT operations_pkey PRIMARY KEY (tenant_id, id);
+
+ALTER TABLE ONLY everwhen.outbox
+    ADD CONSTRAINT outbox_pkey PRIMARY KEY (tenant_id, run_id);
 
 ALTER TABLE ONLY everwhen.pause_changes
     ADD CONSTRAINT pause_changes_pkey PRIMARY KEY (tenant_id, change_id);
@@ -1973,6 +2002,10 @@ CREATE INDEX observations_until ON everwhen.observations USING btree (until);
 CREATE INDEX operation_items_state ON everwhen.operation_items USING btree (tenant_id, operation_id, state, seq);
 
 CREATE INDEX operations_next ON everwhen.operations USING btree (next_at) WHERE (next_at IS NOT NULL);
+
+CREATE INDEX outbox_line ON everwhen.outbox USING btree (queue, tenant_id);
+
+CREATE INDEX outbox_look ON everwhen.outbox USING btree (broker, look_at);
 
 CREATE INDEX pauses_until ON everwhen.pauses USING btree (paused_until) WHERE (paused_until IS NOT NULL);
 
@@ -2391,6 +2424,8 @@ CREATE POLICY all_tenants ON everwhen.operation_items TO everwhen_system USING (
 
 CREATE POLICY all_tenants ON everwhen.operations TO everwhen_system USING (true) WITH CHECK (true);
 
+CREATE POLICY all_tenants ON everwhen.outbox TO everwhen_system USING (true) WITH CHECK (true);
+
 CREATE POLICY all_tenants ON everwhen.pause_changes TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.pauses TO everwhen_system USING (true) WITH CHECK (true);
@@ -2519,6 +2554,8 @@ ALTER TABLE everwhen.operation_items ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.operations ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE everwhen.outbox ENABLE ROW LEVEL SECURITY;
+
 CREATE POLICY own_row ON everwhen.tenants FOR SELECT TO everwhen_tenant USING ((id = everwhen.current_tenant()));
 
 CREATE POLICY own_rows ON everwhen.admitted TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
@@ -2602,6 +2639,8 @@ CREATE POLICY own_rows ON everwhen.members TO everwhen_tenant USING ((tenant_id 
 CREATE POLICY own_rows ON everwhen.operation_items TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.operations TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
+CREATE POLICY own_rows ON everwhen.outbox TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.pause_changes TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
@@ -2839,6 +2878,8 @@ GRANT SELECT,INSERT ON TABLE everwhen.audit_links TO everwhen_system;
 GRANT INSERT ON TABLE everwhen.audit_unsealed TO everwhen_tenant;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.audit_unsealed TO everwhen_system;
 
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.brokers TO everwhen_system;
+
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.calendar_changes TO everwhen_tenant;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.calendar_changes TO everwhen_system;
 
@@ -2911,6 +2952,9 @@ GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.operation_items TO everwhen_system;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.operations TO everwhen_tenant;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.operations TO everwhen_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.outbox TO everwhen_tenant;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.outbox TO everwhen_system;
 
 GRANT USAGE ON SEQUENCE everwhen.pause_changes_ids TO everwhen_tenant;
 GRANT USAGE ON SEQUENCE everwhen.pause_changes_ids TO everwhen_system;

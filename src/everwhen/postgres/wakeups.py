@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import hashlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Self
 from uuid import UUID
@@ -99,6 +99,32 @@ class Waiter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class ChangingWaiter:
+    """A waiter whose topics are asked for before each wait. Close it, or use it in a `with` block."""
+
+    def __init__(self, wakeups: "Wakeups", topics: Callable[[], frozenset[str]]) -> None:
+        self._wakeups = wakeups
+        self._topics = topics
+        self._waiter = wakeups.subscribe(*topics())
+
+    async def wait(self, timeout_seconds: float) -> bool:
+        """Wait as a waiter does; not at all where the topics have changed: what was sent before was not heard."""
+        wanted = self._topics()
+        if wanted == self._waiter.topics:
+            return await self._waiter.wait(timeout_seconds)
+        self._waiter.close()
+        self._waiter = self._wakeups.subscribe(*wanted)
+        return True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._waiter.close()
 
 
 class Wakeups:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from everwhen.errors import InvalidInput
+from everwhen.queues.brokered import Brokered
 from everwhen.queues.model import DeliveryKind
 
 
@@ -31,4 +32,6 @@ class Pull:
 
 DELIVERIES: Final[Mapping[DeliveryKind, Delivery]] = {
     DeliveryKind.PULL: Pull(),
+    DeliveryKind.NATS: Brokered(),
+    DeliveryKind.RABBITMQ: Brokered(),
 }

@@ -16,6 +16,8 @@ class DeliveryKind(StrEnum):
     """How the runs of a queue come to its fleet; each has a line in `deliveries.DELIVERIES`."""
 
     PULL = "pull"
+    NATS = "nats"
+    RABBITMQ = "rabbitmq"
 
 
 QUEUES: Final = Vocabulary(

@@ -11,9 +11,9 @@ from uuid import UUID
 import pytest
 
 from everwhen.dispatch.brokers.naming import subject
-from everwhen.worker.brokers.announcements import Announcement
-from everwhen.worker.brokers.inbox import BrokerAddress, BrokerAway
+from everwhen.worker.brokers.inbox import BrokerAddress, BrokerAway, Inbox
 from everwhen.worker.brokers.kinds import INBOXES
+from everwhen.worker.brokers.notices import Notice
 from tests.broker_servers import connected, eventually, free_ports, make_broker
 
 ACME, OTHER = UUID(int=0xACE), UUID(int=0xB0B)
@@ -22,8 +22,8 @@ ODD_QUEUES = ["mail", "mail.eu", "*", ">", "mail.>", "n-mail", "x-6d", "h-", "na
 _numbers = itertools.count()
 
 
-def announcement(number=1, *, tenant_id=ACME, queue="mail", told_at=NOW):
-    return Announcement(tenant_id=tenant_id, queue=queue, run_id=UUID(int=number), attempt=1, told_at=told_at)
+def notice(number=1, *, tenant_id=ACME, queue="mail", told_at=NOW):
+    return Notice(tenant_id=tenant_id, queue=queue, run_id=UUID(int=number), attempt=1, told_at=told_at)
 
 
 async def take(inbox, count, *, seconds=15.0):
@@ -44,7 +44,7 @@ class Conformance:
     kind: str
 
     async def publish_raw(self, broker, address: str, body: bytes):
-        """Put any bytes where announcements of a line are published."""
+        """Put any bytes where notices of a line are published."""
         raise NotImplementedError
 
     async def delete(self, broker, box):
@@ -65,18 +65,28 @@ class Conformance:
         return made
 
     @contextlib.asynccontextmanager
-    async def listening(self, servers, *mailboxes, size=100, address=None):
-        """An inbox that is open."""
-        inbox = INBOXES[self.kind](address or servers.address, "test", size)
+    async def listening(self, servers, *mailboxes, size=100, address=None, patience=0.0):
+        """An inbox that is open; after a restart a server may need a while."""
+        inbox: Inbox
+
+        async def opened():
+            nonlocal inbox
+            inbox = INBOXES[self.kind](address or servers.address, "test", size)
+            try:
+                await inbox.open(mailboxes)
+            except BrokerAway:
+                await inbox.close()
+                raise
+
+        await eventually(opened, seconds=patience)
         try:
-            await inbox.open(mailboxes)
             yield inbox
         finally:
             await inbox.close()
 
     async def test_what_is_published_arrives_as_it_was(self, servers, broker, box):
         assert not await broker.ensure(box)
-        sent = [announcement(number) for number in range(1, 150)]
+        sent = [notice(number) for number in range(1, 150)]
         published = await broker.publish(sent)
         assert published.acknowledged == {each.message_id for each in sent}
         assert not published.homeless
@@ -86,7 +96,7 @@ class Conformance:
                 some = await take(inbox, min(40, len(sent) - len(got)))
                 await inbox.ack(some)
                 got += some
-            assert {each.announcement for each in got} == set(sent)
+            assert {each.notice for each in got} == set(sent)
             assert await inbox.take(1, seconds=0.2) == []
 
         async def empty():
@@ -95,7 +105,7 @@ class Conformance:
         await eventually(empty, seconds=10)
 
     async def test_a_message_waits_for_somebody_to_come(self, servers, broker, box):
-        await broker.publish([announcement()])
+        await broker.publish([notice()])
 
         async def lies_there():
             assert await broker.depth(box) == 1
@@ -105,12 +115,12 @@ class Conformance:
             await take(inbox, 1)
 
     async def test_what_is_given_back_comes_again(self, servers, broker, box):
-        await broker.publish([announcement()])
+        await broker.publish([notice()])
         async with self.listening(servers, box) as inbox:
             (got,) = await take(inbox, 1)
             await inbox.give_back([got], seconds=0.1)
             (again,) = await take(inbox, 1)
-            assert again.announcement == got.announcement
+            assert again.notice == got.notice
             await inbox.ack([again])
 
     async def test_every_line_has_a_mailbox_of_its_own_whatever_its_name(self, servers, broker):
@@ -119,32 +129,30 @@ class Conformance:
         for each in boxes.values():
             await broker.ensure(each)
         assert len({box.name for box in boxes.values()}) == len(lines)
-        sent = {
-            line: announcement(number, tenant_id=line[0], queue=line[1]) for number, line in enumerate(lines, start=1)
-        }
+        sent = {line: notice(number, tenant_id=line[0], queue=line[1]) for number, line in enumerate(lines, start=1)}
         published = await broker.publish(list(sent.values()))
         assert published.acknowledged == {each.message_id for each in sent.values()}
         for line, expected in sent.items():
             async with self.listening(servers, boxes[line]) as inbox:
                 (got,) = await take(inbox, 1)
-                assert got.announcement == expected
+                assert got.notice == expected
                 await inbox.ack([got])
                 assert await inbox.take(1, seconds=0.02) == []
 
     async def test_one_inbox_takes_out_of_several_mailboxes(self, servers, broker, box):
         other = broker.mailbox(ACME, "print")
         await broker.ensure(other)
-        sent = {announcement(1), announcement(2, queue="print")}
+        sent = {notice(1), notice(2, queue="print")}
         await broker.publish(list(sent))
         async with self.listening(servers, box, other, size=2) as inbox:
-            assert {each.announcement for each in await take(inbox, 2)} == sent
+            assert {each.notice for each in await take(inbox, 2)} == sent
 
     @pytest.mark.parametrize("body", [b"", b"{", b"[1]", b'{"run_id": "x"}', b"\xff\xfe", b"a" * 100_000])
-    async def test_what_is_no_announcement_is_delivered_as_such_and_can_be_put_away(self, servers, broker, box, body):
+    async def test_what_is_no_notice_is_delivered_as_such_and_can_be_put_away(self, servers, broker, box, body):
         await self.publish_raw(broker, subject(box.stream or box.name.split(".")[0], ACME, "mail"), body)
         async with self.listening(servers, box) as inbox:
             (got,) = await take(inbox, 1)
-            assert got.announcement is None
+            assert got.notice is None
             await inbox.ack([got])
 
     async def test_who_listens_hears_that_its_mailbox_is_gone(self, servers, broker, box):
@@ -155,17 +163,17 @@ class Conformance:
                 await take(inbox, 1)
 
     async def test_what_has_no_mailbox_is_not_acknowledged_until_it_is_made_again(self, servers, broker, box):
-        await broker.publish([announcement(1)])
+        await broker.publish([notice(1)])
         await self.delete(broker, box)
-        lost = await broker.publish([announcement(2)])
+        lost = await broker.publish([notice(2)])
         assert not lost.acknowledged
         assert lost.homeless == {(ACME, "mail")}
         assert await broker.ensure(box), "that it had to be made says that what lay in it is lost"
-        later = announcement(2, told_at=NOW + timedelta(seconds=1))
+        later = notice(2, told_at=NOW + timedelta(seconds=1))
         assert (await broker.publish([later])).acknowledged == {later.message_id}
         async with self.listening(servers, box) as inbox:
             (got,) = await take(inbox, 1)
-            assert got.announcement == later
+            assert got.notice == later
 
     async def test_nobody_there_and_a_wrong_password_are_the_broker_being_away(self, servers):
         (port,) = free_ports(1)
@@ -185,7 +193,7 @@ class Conformance:
             assert await broker.ensure(broker.mailbox(ACME, "mail"))
 
     async def test_what_was_acknowledged_outlives_the_server(self, servers, broker, box):
-        sent = [announcement(number) for number in range(1, 21)]
+        sent = [notice(number) for number in range(1, 21)]
         assert len((await broker.publish(sent)).acknowledged) == len(sent)
         async with self.listening(servers, box, size=5) as inbox:
             await take(inbox, 5)
@@ -193,7 +201,7 @@ class Conformance:
             with pytest.raises(BrokerAway):
                 await take(inbox, len(sent))
         with pytest.raises(BrokerAway):
-            await broker.publish([announcement(99)])
+            await broker.publish([notice(99)])
         with pytest.raises(BrokerAway):
             await broker.ensure(box)
         servers.start(0)
@@ -203,6 +211,6 @@ class Conformance:
                 assert not await again.ensure(box)
 
             await eventually(still_there)
-        async with self.listening(servers, box) as inbox:
+        async with self.listening(servers, box, patience=60.0) as inbox:
             got = await take(inbox, 10)  # whoever left had ten others
-            assert {each.announcement for each in got} <= set(sent)
+            assert {each.notice for each in got} <= set(sent)

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from tests.broker_servers import NatsServers, running
-from tests.dispatch.brokers.conformance import NOW, Conformance, announcement, take
+from tests.dispatch.brokers.conformance import NOW, Conformance, notice, take
 
 
 @pytest.fixture(scope="module")
@@ -25,14 +25,14 @@ class TestNats(Conformance):
         await broker._jetstream.delete_stream(box.stream)
 
     async def test_one_id_is_one_message_and_another_telling_is_another(self, broker, box):
-        once, again = announcement(), announcement(told_at=NOW + timedelta(seconds=30))
+        once, again = notice(), notice(told_at=NOW + timedelta(seconds=30))
         for _ in range(3):
             assert (await broker.publish([once, again])).acknowledged == {once.message_id, again.message_id}
         assert await broker.depth(box) == 2
 
     async def test_a_consumer_that_was_deleted_is_made_again_and_nothing_is_lost(self, servers, broker, box):
-        await broker.publish([announcement()])
+        await broker.publish([notice()])
         await broker._jetstream.delete_consumer(box.stream, box.name)
-        assert not await broker.ensure(box)
+        assert await broker.ensure(box)
         async with self.listening(servers, box) as inbox:
             await take(inbox, 1)

@@ -29,7 +29,7 @@ def queue_word(queue: str) -> str:
 
 
 def subject(prefix: str, tenant_id: UUID, queue: str) -> str:
-    """Return where announcements of this tenant's queue are published: prefix, tenant, queue, between dots."""
+    """Return where notices of this tenant's queue are published: prefix, tenant, queue, between dots."""
     return f"{prefix}.{tenant_id.hex}.{queue_word(queue)}"
 
 

@@ -1,7 +1,7 @@
 """NATS JetStream: one work-queue stream for the installation, one durable pull consumer for each tenant's queue.
 
 The stream is replicated and on disk; a message lies in it until its consumer has acknowledged it. `Nats-Msg-Id` makes
-two publishes of one announcement one message, within DUPLICATE_SECONDS.
+two publishes of one notice one message, within DUPLICATE_SECONDS.
 
 JetStream acknowledges before the disk has it unless the server's `sync_interval` is `always`. That is a setting of the
 server, not of a stream, and no client can see it: `everwhen doctor` asks the server's monitoring port. Even then a
@@ -24,9 +24,9 @@ from everwhen.dispatch.brokers.protocol import (
     MOST_DELIVERIES,
     Published,
 )
-from everwhen.worker.brokers.announcements import Announcement, write_announcement
 from everwhen.worker.brokers.inbox import BrokerAddress, BrokerAway
 from everwhen.worker.brokers.nats import connect_nats, disconnect_nats, failures, inbox_of, library
+from everwhen.worker.brokers.notices import Notice, write_notice
 from everwhen.worker.protocol import Mailbox
 
 DUPLICATE_SECONDS: Final = 120.0
@@ -63,32 +63,35 @@ class NatsBroker:
             log.warning("nats.old", version=str(version), least=".".join(map(str, LEAST_VERSION)))
 
     async def ensure(self, mailbox: Mailbox) -> bool:
-        """Make the stream and the consumer where they are not there."""
+        """Make the stream and the consumer where they are not there.
+
+        A consumer goes with its stream: that it is not there may mean that what it had to deliver is lost.
+        """
         not_found = library("nats.js.errors").NotFoundError
         with _away():
             try:
                 await self._jetstream.consumer_info(self.prefix, mailbox.name)
             except not_found:
-                made = await self._ensure_stream()
+                await self._ensure_stream()
                 await self._jetstream.add_consumer(self.prefix, self._consumer(mailbox))
-                return made
+                return True
             return False
 
-    async def publish(self, batch: Sequence[Announcement]) -> Published:
+    async def publish(self, batch: Sequence[Notice]) -> Published:
         """Publish all at once; each is acknowledged by itself."""
         answers = await asyncio.gather(*(self._publish(each) for each in batch), return_exceptions=True)
         acknowledged: set[str] = set()
         homeless: set[tuple[UUID, str]] = set()
         silence: BaseException | None = None
-        for announcement, answer in zip(batch, answers, strict=True):
+        for notice, answer in zip(batch, answers, strict=True):
             if isinstance(answer, library("nats.js.errors").NoStreamResponseError):
-                homeless.add((announcement.tenant_id, announcement.queue))
+                homeless.add((notice.tenant_id, notice.queue))
             elif isinstance(answer, failures()):
                 silence = answer
             elif isinstance(answer, BaseException):
                 raise answer
             else:
-                acknowledged.add(announcement.message_id)
+                acknowledged.add(notice.message_id)
         if silence is not None and not acknowledged and not homeless:
             raise BrokerAway(f"NATS takes nothing: {type(silence).__name__}: {silence}") from silence
         return Published(acknowledged=frozenset(acknowledged), homeless=frozenset(homeless))
@@ -104,16 +107,16 @@ class NatsBroker:
         if self._connection is not None:
             await disconnect_nats(self._connection)
 
-    async def _publish(self, announcement: Announcement) -> None:
+    async def _publish(self, notice: Notice) -> None:
         await self._jetstream.publish(
-            subject(self.prefix, announcement.tenant_id, announcement.queue),
-            write_announcement(announcement),
+            subject(self.prefix, notice.tenant_id, notice.queue),
+            write_notice(notice),
             timeout=CALL_SECONDS,
             stream=self.prefix,
-            headers={"Nats-Msg-Id": announcement.message_id},
+            headers={"Nats-Msg-Id": notice.message_id},
         )
 
-    async def _ensure_stream(self) -> bool:
+    async def _ensure_stream(self) -> None:
         try:
             await self._jetstream.stream_info(self.prefix)
         except library("nats.js.errors").NotFoundError:
@@ -121,7 +124,7 @@ class NatsBroker:
             await self._jetstream.add_stream(
                 api.StreamConfig(
                     name=self.prefix,
-                    description="Announcements of runs that wait; made by Everwhen's relay",
+                    description="Notices of runs that wait; made by Everwhen's relay",
                     subjects=[f"{self.prefix}.*.*"],
                     retention=api.RetentionPolicy.WORK_QUEUE,
                     storage=api.StorageType.FILE,
@@ -132,8 +135,6 @@ class NatsBroker:
                     discard=api.DiscardPolicy.NEW,
                 )
             )
-            return True
-        return False
 
     def _consumer(self, mailbox: Mailbox) -> Any:
         api = library("nats.js.api")

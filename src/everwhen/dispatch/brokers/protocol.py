@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 from uuid import UUID
 
-from everwhen.worker.brokers.announcements import Announcement
+from everwhen.worker.brokers.notices import Notice
 from everwhen.worker.protocol import Mailbox
 
 CALL_SECONDS: Final = 5.0
@@ -44,7 +44,7 @@ class Broker(Protocol):
     """One connection to a broker, as the relay uses it."""
 
     def mailbox(self, tenant_id: UUID, queue: str) -> Mailbox:
-        """Say where announcements of this tenant's queue lie. Pure."""
+        """Say where notices of this tenant's queue lie. Pure."""
         ...
 
     async def connect(self) -> None:
@@ -55,7 +55,7 @@ class Broker(Protocol):
         """Make the mailbox if it is not there; return whether it had to be made. Raises BrokerAway."""
         ...
 
-    async def publish(self, batch: Sequence[Announcement]) -> Published:
+    async def publish(self, batch: Sequence[Notice]) -> Published:
         """Publish all, and wait for what the broker says of each. Raises BrokerAway when it says nothing at all."""
         ...
 

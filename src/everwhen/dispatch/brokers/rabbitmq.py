@@ -13,8 +13,8 @@ from uuid import UUID
 
 from everwhen.dispatch.brokers.naming import subject
 from everwhen.dispatch.brokers.protocol import CALL_SECONDS, KEPT_SECONDS, MOST_DELIVERIES, Published
-from everwhen.worker.brokers.announcements import Announcement, write_announcement
 from everwhen.worker.brokers.inbox import CONNECT_SECONDS, BrokerAddress, BrokerAway
+from everwhen.worker.brokers.notices import Notice, write_notice
 from everwhen.worker.brokers.rabbitmq import connect_rabbitmq, failures, library
 from everwhen.worker.protocol import Mailbox
 
@@ -59,16 +59,16 @@ class RabbitBroker:
             await channel.declare_queue(mailbox.name, durable=True, arguments=ARGUMENTS)
         return True
 
-    async def publish(self, batch: Sequence[Announcement]) -> Published:
+    async def publish(self, batch: Sequence[Notice]) -> Published:
         """Publish all at once; each is confirmed by itself."""
         answers = await asyncio.gather(*(self._publish(each) for each in batch), return_exceptions=True)
         errors = library("aiormq.exceptions")
         acknowledged: set[str] = set()
         homeless: set[tuple[UUID, str]] = set()
         silence: BaseException | None = None
-        for announcement, answer in zip(batch, answers, strict=True):
+        for notice, answer in zip(batch, answers, strict=True):
             if isinstance(answer, errors.PublishError):
-                homeless.add((announcement.tenant_id, announcement.queue))
+                homeless.add((notice.tenant_id, notice.queue))
             elif isinstance(answer, errors.DeliveryError):
                 continue  # refused: the queue is full, or has no majority
             elif isinstance(answer, failures()):
@@ -76,7 +76,7 @@ class RabbitBroker:
             elif isinstance(answer, BaseException):
                 raise answer
             else:
-                acknowledged.add(announcement.message_id)
+                acknowledged.add(notice.message_id)
         if silence is not None and not acknowledged and not homeless:
             raise BrokerAway(f"RabbitMQ takes nothing: {type(silence).__name__}: {silence}") from silence
         return Published(acknowledged=frozenset(acknowledged), homeless=frozenset(homeless))
@@ -94,15 +94,15 @@ class RabbitBroker:
                 async with asyncio.timeout(CONNECT_SECONDS):
                     await self._connection.close()
 
-    async def _publish(self, announcement: Announcement) -> None:
+    async def _publish(self, notice: Notice) -> None:
         pika = library("aio_pika")
         message = pika.Message(
-            write_announcement(announcement),
+            write_notice(notice),
             content_type="application/json",
             delivery_mode=pika.DeliveryMode.PERSISTENT,
-            message_id=announcement.message_id,
+            message_id=notice.message_id,
         )
-        name = subject(self.prefix, announcement.tenant_id, announcement.queue)
+        name = subject(self.prefix, notice.tenant_id, notice.queue)
         await self._channel.default_exchange.publish(message, name, mandatory=True, timeout=CALL_SECONDS)
 
     async def _exists(self, mailbox: Mailbox) -> bool:

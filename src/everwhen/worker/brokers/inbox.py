@@ -1,4 +1,4 @@
-"""How a worker takes announcements out of a broker: one small protocol, and what its implementations share.
+"""How a worker takes notices out of a broker: one small protocol, and what its implementations share.
 
 An implementation is good for one connection. When that ends, whatever the reason, every call raises BrokerAway, and
 whoever uses it makes another one: no library's own reconnecting, which is said to be back before its consumers are.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from everwhen.worker.brokers.announcements import Delivery, read_announcement
+from everwhen.worker.brokers.notices import Delivery, read_notice
 from everwhen.worker.protocol import Mailbox
 
 CONNECT_SECONDS: Final = 5.0
@@ -34,7 +34,7 @@ class BrokerAddress:
 
 
 class Inbox(Protocol):
-    """One connection through which announcements come."""
+    """One connection through which notices come."""
 
     async def open(self, mailboxes: Sequence[Mailbox]) -> None:
         """Connect, and let what lies in these mailboxes come."""
@@ -73,7 +73,7 @@ class Arrivals:
         while len(self._waiting) >= self._size:
             self._room.clear()
             await self._room.wait()
-        self._waiting.append(Delivery(announcement=read_announcement(message), handle=handle))
+        self._waiting.append(Delivery(notice=read_notice(message), handle=handle))
         self._arrived.set()
 
     def end(self, why: str) -> None:
@@ -93,6 +93,11 @@ class Arrivals:
             self._arrived.clear()
         self._room.set()
         return taken
+
+    def rest(self) -> list[Delivery]:
+        """Return what nobody will take any more."""
+        rest, self._waiting = list(self._waiting), deque()
+        return rest
 
 
 def tls_of(address: BrokerAddress) -> ssl.SSLContext | None:

@@ -1,4 +1,4 @@
-"""Announcements out of NATS JetStream: a pull request at each mailbox, renewed for as long as the connection lives.
+"""Notices out of NATS JetStream: a pull request at each mailbox, renewed for as long as the connection lives.
 
 The consumers are the server's to make (see `everwhen.dispatch.brokers.nats`); here they are only asked. So a worker
 needs no right but to ask for its own and to acknowledge what it got, below an inbox of its own.
@@ -15,8 +15,8 @@ import json
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Final
 
-from everwhen.worker.brokers.announcements import Delivery
 from everwhen.worker.brokers.inbox import CONNECT_SECONDS, Arrivals, BrokerAddress, BrokerAway, tls_of
+from everwhen.worker.brokers.notices import Delivery
 from everwhen.worker.errors import ConfigurationError
 from everwhen.worker.protocol import Mailbox
 
@@ -131,6 +131,8 @@ class NatsInbox:
         for pull in self._pulls:
             pull.cancel()
         await asyncio.gather(*self._pulls, return_exceptions=True)
+        with contextlib.suppress(BrokerAway):  # what nobody here has looked at comes to others at once
+            await self.give_back(self._arrivals.rest(), seconds=0)
         if self._connection is not None:
             await disconnect_nats(self._connection)
 

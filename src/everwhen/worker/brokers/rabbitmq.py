@@ -1,4 +1,4 @@
-"""Announcements out of RabbitMQ: a consumer at each mailbox, all on one channel, as many unacknowledged as fit.
+"""Notices out of RabbitMQ: a consumer at each mailbox, all on one channel, as many unacknowledged as fit.
 
 The queues are the server's to declare (see `everwhen.dispatch.brokers.rabbitmq`); here they are only read. The plain
 connection of the client is used: its robust one is back before its consumers are, and its publishers hang.
@@ -10,8 +10,8 @@ import importlib
 from collections.abc import Generator, Sequence
 from typing import Any, Final
 
-from everwhen.worker.brokers.announcements import Delivery
 from everwhen.worker.brokers.inbox import CONNECT_SECONDS, Arrivals, BrokerAddress, BrokerAway, tls_of
+from everwhen.worker.brokers.notices import Delivery
 from everwhen.worker.errors import ConfigurationError
 from everwhen.worker.protocol import Mailbox
 

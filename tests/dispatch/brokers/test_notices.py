@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everwhen.worker.brokers.announcements import MOST_BYTES, Announcement, read_announcement, write_announcement
+from everwhen.worker.brokers.notices import MOST_BYTES, Notice, read_notice, write_notice
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
-MAIL = Announcement(tenant_id=UUID(int=1), queue="mail", run_id=UUID(int=2), attempt=3, told_at=NOW)
+MAIL = Notice(tenant_id=UUID(int=1), queue="mail", run_id=UUID(int=2), attempt=3, told_at=NOW)
 
 
 def test_it_is_read_as_it_was_written_and_is_short():
-    written = write_announcement(MAIL)
-    assert read_announcement(written) == MAIL
+    written = write_notice(MAIL)
+    assert read_notice(written) == MAIL
     longest = msgspec.structs.replace(MAIL, queue="\N{SNOWMAN}" * 200)
-    assert read_announcement(write_announcement(longest)) == longest
+    assert read_notice(write_notice(longest)) == longest
 
 
 def test_its_id_is_of_run_attempt_and_telling():
@@ -46,9 +46,9 @@ def test_its_id_is_of_run_attempt_and_telling():
 )
 def test_what_cannot_be_is_none(change):
     fields = msgspec.to_builtins(MAIL) | change
-    assert read_announcement(msgspec.json.encode(fields)) is None
+    assert read_notice(msgspec.json.encode(fields)) is None
 
 
 @given(st.one_of(st.binary(max_size=300), st.just(b"[" * MOST_BYTES), st.just(b'"' + b"a" * MOST_BYTES + b'"')))
 def test_no_bytes_stop_a_reader(message):
-    assert read_announcement(message) is None
+    assert read_notice(message) is None

@@ -12,10 +12,10 @@ from uuid import UUID
 import msgspec
 
 MOST_BYTES: Final = 2_048
-"""Longer than any announcement; what is longer is none, and is not parsed."""
+"""Longer than any notice; what is longer is none, and is not parsed."""
 
 
-class Announcement(msgspec.Struct, kw_only=True, frozen=True):
+class Notice(msgspec.Struct, kw_only=True, frozen=True):
     """That this attempt of this run waits. `told_at` is when this was decided: each time it is told anew is another."""
 
     tenant_id: UUID
@@ -36,23 +36,23 @@ class Announcement(msgspec.Struct, kw_only=True, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """A message as it came. `announcement` None: it is none that can be read. `handle` is the broker's own."""
+    """A message as it came. `notice` None: it is none that can be read. `handle` is the broker's own."""
 
-    announcement: Announcement | None
+    notice: Notice | None
     handle: Any
 
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Announcement)
+_decoder = msgspec.json.Decoder(Notice)
 
 
-def write_announcement(announcement: Announcement) -> bytes:
+def write_notice(notice: Notice) -> bytes:
     """Return the message."""
-    return _encoder.encode(announcement)
+    return _encoder.encode(notice)
 
 
-def read_announcement(message: bytes) -> Announcement | None:
-    """Return what a message says; None for whatever is no announcement."""
+def read_notice(message: bytes) -> Notice | None:
+    """Return what a message says; None for whatever is no notice."""
     if len(message) > MOST_BYTES:
         return None
     try:
