@@ -18,6 +18,7 @@ from everwhen.identity.directory import DatabaseDirectory
 from everwhen.payloads.depot import Depot
 from everwhen.payloads.service import Payloads
 from everwhen.postgres.pool import Database
+from everwhen.streaming.hub import Hub
 from everwhen.tenants.service import find_tenant
 
 SECRET = "a-secret-of-tests-that-is-long-enough-for-sha256"
@@ -45,6 +46,7 @@ def app_on(
     on_ready: OnReady | None = None,
     body_bytes_max: int = 1 << 20,
     payloads: Payloads | None = None,
+    streams: Hub | None = None,
 ) -> FastAPI:
     """The control API on a database."""
     plane = ControlPlane(
@@ -54,6 +56,7 @@ def app_on(
         on_ready=on_ready,
         body_bytes_max=body_bytes_max,
         payloads=payloads or Payloads.on(database, Depot(MemoryStore())),
+        streams=streams or Hub(database),
     )
     return create_app(plane, routers=ROUTERS)
 

@@ -117,6 +117,9 @@ from everwhen.sentinel import api as sentinel_api
 from everwhen.sentinel.sentinel import Sentinel
 from everwhen.sentinel.service import collect_metrics
 from everwhen.serving import SHUTDOWN_SECONDS, listen, start_server, stop_on_signals
+from everwhen.streaming import api as streaming_api
+from everwhen.streaming.feed import run_feed, sweep_cuts
+from everwhen.streaming.hub import Hub
 from everwhen.sweeping import Sweeper
 from everwhen.task_service import api as task_service_api
 from everwhen.task_service import form_api as task_forms_api
@@ -162,10 +165,11 @@ FEATURES: Final = (
     audit_api,
     limits_api,
     fleets_api,
+    streaming_api,
 )
 """The control API: each feature's module with its router."""
 
-SWEEPS: Final = (replies.sweep, sweeping.sweep_buckets, sweeping.fold_days, fleets.sweep_workers)
+SWEEPS: Final = (replies.sweep, sweeping.sweep_buckets, sweeping.fold_days, fleets.sweep_workers, sweep_cuts)
 """What the sweeper deletes."""
 
 PAYLOADS: Final = "payloads"
@@ -191,6 +195,7 @@ class Services:
     channels: Mapping[str, ChannelKind]
     egress: Egress
     brokers: Mapping[str, BrokerMaker]
+    streams: Hub
 
 
 @asynccontextmanager
@@ -218,6 +223,7 @@ async def open_services(
             channels=make_channels(settings),
             egress=make_calling_egress(settings),
             brokers=make_brokers(settings),
+            streams=Hub(database),
         )
 
 
@@ -303,6 +309,7 @@ def make_app(services: Services) -> FastAPI:
         body_bytes_max=settings.body_bytes_max,
         cursor_key=hashlib.blake2b(settings.jwt_secret.get_secret_value().encode(), person=b"cursors").digest(),
         payloads=services.payloads,
+        streams=services.streams,
     )
     tokens = LeaseTokens(settings.jwt_secret.get_secret_value())
     worker = WorkerApi(
@@ -492,7 +499,7 @@ async def serve(
             listening = listen(settings.host, settings.port, any_port=any_port)
             url = f"http://{settings.host}:{listening.getsockname()[1]}"
             _start_api(services, tasks, end_api, listening)
-            tasks.create_task(run_role(_sightings(services, services.lines), services.database, services.wakeups, stop))
+            _start_companions(services, tasks, stop)
         if settings.metrics_port is not None:
             _start_metrics(services, tasks, end_api, listen(settings.metrics_host, settings.metrics_port))
         for name in settings.roles:
@@ -521,6 +528,7 @@ def _start_api(services: Services, tasks: asyncio.TaskGroup, end: asyncio.Event,
     def send_home() -> None:
         services.lines.close()
         app.state.followers.close()
+        services.streams.close()
 
     start_server(app, tasks, end, listening, before_end=send_home)
 
@@ -537,6 +545,13 @@ def _start_metrics(services: Services, tasks: asyncio.TaskGroup, end: asyncio.Ev
     app = Starlette(routes=[Route("/metrics", answer)])
     log.info("metrics.started", port=listening.getsockname()[1])
     start_server(app, tasks, end, listening, before_end=lambda: None)
+
+
+def _start_companions(services: Services, tasks: asyncio.TaskGroup, stop: asyncio.Event) -> None:
+    """Run what belongs to every process that serves the API."""
+    sightings = _sightings(services, services.lines)
+    tasks.create_task(run_role(sightings, services.database, services.wakeups, stop))
+    tasks.create_task(run_feed(services.streams, services.wakeups, stop))
 
 
 def _spare_the_collector() -> None:

@@ -57,6 +57,11 @@ BROKER_UP: Final = Gauge(
     "everwhen_broker_up", "Whether this relay reaches the broker: 1 or 0.", ["broker"], registry=REGISTRY
 )
 
+STREAMS: Final = Gauge("everwhen_streams_open", "Streams of events that this copy of the API holds.", registry=REGISTRY)
+STREAMS_ENDED: Final = Counter(
+    "everwhen_streams_ended", "Streams of events that have ended, by why.", ["reason"], registry=REGISTRY
+)
+
 PLANNING_LAG: Final = Gauge(
     "everwhen_planning_lag_seconds",
     "How long the schedule that waits longest has waited to be planned.",

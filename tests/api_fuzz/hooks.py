@@ -42,6 +42,12 @@ def map_path_parameters(context, path_parameters):
 
 
 @schemathesis.hook
+def map_query(context, query):
+    """Have streams end."""
+    return (query or {}) | {"follow": "false"} if context.operation.path.endswith("/events/stream") else query
+
+
+@schemathesis.hook
 def map_headers(_context, headers):
     """Most changes mean whatever revision is there."""
     if headers and "If-Match" in headers and _in_turn(4):

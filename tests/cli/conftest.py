@@ -16,6 +16,7 @@ from everwhen.alerts.service import Kit
 from everwhen.cli import main
 from everwhen.endpoints.service import EndpointsDesk
 from everwhen.postgres.pool import Database, PoolLimits
+from everwhen.streaming.hub import Hub
 from tests.alerts.scene import SIGNER, PlainSealer
 from tests.egress.guarded import egress
 from tests.factories import make_tenant
@@ -28,6 +29,23 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self):
         yield  # a thread has no signals
+
+
+async def look_while_heard(hub):
+    """Hand out events to streams, as the feed does."""
+    while True:
+        await hub.wait_until_heard(60)
+        await hub.look()
+        await asyncio.sleep(0.05)
+
+
+async def serve_until(stop, app, listening, *, started):
+    serving = _Server(uvicorn.Config(app, log_config=None, lifespan="off", timeout_graceful_shutdown=1))
+    task = asyncio.create_task(serving.serve(sockets=[listening]))
+    started.set()
+    await asyncio.to_thread(stop.wait)
+    serving.should_exit = True
+    await task
 
 
 @dataclass(frozen=True)
@@ -60,16 +78,13 @@ def shell(server, work_database, tmp_path, monkeypatch):
             found["tokens"] = {role: token_of(role, tenant_id=tenant.id) for role in ("admin", "viewer", "worker")}
             found["tokens"]["platform"] = token_of("platform", "viewer")
             found["tenant"] = tenant
-            app = app_on(database)
+            hub = Hub(database)
+            app = app_on(database, streams=hub)
             app.state.alerts = Kit(kinds=make_kinds(Outside(egress=egress())), sealer=PlainSealer(), signer=SIGNER)
             app.state.endpoints = EndpointsDesk(database=database, sealer=PlainSealer(), policy=egress().policy)
-            config = uvicorn.Config(app, log_config=None, lifespan="off", timeout_graceful_shutdown=1)
-            serving = _Server(config)
-            task = asyncio.create_task(serving.serve(sockets=[listening]))
-            started.set()
-            await asyncio.to_thread(stop.wait)
-            serving.should_exit = True
-            await task
+            feed = asyncio.create_task(look_while_heard(hub))
+            await serve_until(stop, app, listening, started=started)
+            feed.cancel()
 
     # Named TCP, so that asyncio sends small answers at once; else each waits 40 ms for an acknowledgement.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:

@@ -58,6 +58,8 @@ from everwhen.revisions import NONE
 from everwhen.runs import store as runs_store
 from everwhen.runs.listing import store as listing_store
 from everwhen.schedules import store as schedules_store
+from everwhen.streaming import store as streaming_store
+from everwhen.streaming.hub import Hub
 from everwhen.targets import store as targets_store
 from everwhen.tasks import store as tasks_store
 from everwhen.tenants import store as tenants_store
@@ -103,7 +105,11 @@ STORES = (
     endpoints_store,
     alerts_reading_store,
     alert_templates_store,
+    streaming_store,
 )
+ENDLESS = {"stream_events", "stream_run_events"}
+"""What goes on for ever unless it is told not to follow."""
+
 CANARY = "linnet"  # no word of the API
 KEYS = map(str, count())
 RANGE = {"from": "2026-11-01T00:00:00Z", "until": "2026-11-02T00:00:00Z"}
@@ -168,6 +174,8 @@ BODIES = {
     "get_run": None,
     "explain_run": None,
     "list_events": None,
+    "stream_events": None,
+    "stream_run_events": None,
     "list_attempts": None,
     "get_attempt_logs": None,
     "list_workflows": None,
@@ -271,7 +279,7 @@ NAMELESS = {
     "draw_forecast", "smooth_schedules", "get_tz", "review_tz",
     "list_dead_letters", "list_dead_runs", "dismiss_dead_letters", "create_operation", "list_operations",
     "pause_tenant", "resume_tenant", "list_pauses", "list_pause_changes",
-    "list_findings", "list_audit", "list_workers",
+    "list_findings", "list_audit", "list_workers", "stream_events",
     "list_declarations", "plan_declarations", "list_workflows", "list_payloads", "upload_payload",
 }  # fmt: skip
 # These are about no tenant at all.
@@ -331,11 +339,13 @@ class Things:
     event: str
     worker: str
     alerts: Alerts
+    place: str = "1"
+    """In streams, before anything happened to anybody."""
 
     @property
     def names(self) -> dict[str, str]:
         """All of them, each by what it is."""
-        return {key: value for key, value in vars(self).items() if key != "alerts"} | vars(self.alerts)
+        return {key: value for key, value in vars(self).items() if key not in {"alerts", "place"}} | vars(self.alerts)
 
 
 NOBODY = Things(
@@ -381,6 +391,7 @@ def app_with_payloads(db: Database):
 
 
 async def furnish(db: Database, *, name: str):
+    place = await first_place(db)
     tenant = await make_tenant(db, name=name)
     await make_task(db, tenant, name=f"{name}-task", queue=f"{name}-queue")
     await make_schedule(db, tenant, name=f"{name}-schedule", task=f"{name}-task", input={"secret": name})
@@ -411,9 +422,19 @@ async def furnish(db: Database, *, name: str):
         event=await furnish_event(db, tenant, name=name),
         worker=await furnish_worker(db, tenant, name=name),
         alerts=await furnish_alerts(db, tenant, name=name),
+        place=place,
     )
     await furnish_endpoint(db, tenant, name=name)
     return tenant, things
+
+
+async def first_place(db: Database) -> str:
+    """The first cut, which is made if there is none."""
+    await Hub(db).look()
+    async with db.system() as conn:
+        cursor = await conn.execute("select min(cut) from everwhen.cuts")
+        [first] = await cursor.fetchone()
+        return str(first)
 
 
 def filled(value, things: Things):
@@ -543,8 +564,9 @@ async def call(client, operation: str, method: str, path: str, *, tenant: str, t
     body = filled(BODIES[operation], things)
     if operation == "create_operation":
         body = await planned(client, url, body)
+    query = {"follow": "false", "after": things.place} if operation in ENDLESS else None
     answer = await client.request(
-        method, url, json=body, headers={"Request-Id": "fixed", "Idempotency-Key": key or next(KEYS)}
+        method, url, json=body, params=query, headers={"Request-Id": "fixed", "Idempotency-Key": key or next(KEYS)}
     )
     text = answer.text
     for name in sorted(things.names.values(), key=len, reverse=True):

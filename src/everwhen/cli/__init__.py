@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "doctor": "everwhen.cli.doctor:doctor",
     "export": "everwhen.cli.apply:export",
     "endpoint": "everwhen.cli.endpoint:endpoint",
+    "events": "everwhen.cli.events:events",
     "explain-trigger": "everwhen.cli.explain:explain_trigger",
     "findings": "everwhen.cli.findings:findings",
     "forecast": "everwhen.cli.forecast:forecast",

@@ -153,13 +153,19 @@ class Api:
         content: Iterable[bytes] | None = None,
         headers: dict[str, str] | None = None,
         query: dict[str, str] | None = None,
+        timeout: float = TIMEOUT_SECONDS,
         **params: str,
     ) -> Generator[httpx2.Response]:
         """Send, and receive, what is too large to be kept; raise CallFailed when the server does not answer."""
         with (
             self._reached(),
             self._client.stream(
-                method, path, content=content, headers=headers, params=(query or {}) | params or None
+                method,
+                path,
+                content=content,
+                headers=headers,
+                params=(query or {}) | params or None,
+                timeout=timeout,
             ) as answer,
         ):
             yield answer

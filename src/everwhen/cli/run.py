@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any, Final, cast
+from typing import Any, Final, NoReturn, cast
 
 import click
 
@@ -16,6 +16,9 @@ from everwhen.cli.output import Columns, Row, show_list, show_one
 POLL_SECONDS: Final = 0.5
 MOST_ERROR: Final = 80
 UNENDED: Final = frozenset({"planned", "waiting", "running", "retrying"})
+WITHDRAWN: Final = "unplanned"
+"""The last event of a run whose schedule changed before it was due."""
+
 ENDS: Final = ("succeeded", "dead", "cancelled", "expired", "skipped", "missed", "coalesced")
 
 
@@ -71,9 +74,12 @@ def run() -> None:
 )
 @click.option("--key", help="Idempotency key: the same key makes one run. [default: a new one]")
 @click.option("--wait", is_flag=True, help="Wait for its end; exit code 10 unless it succeeded.")
+@click.option("--watch", is_flag=True, help="As --wait, and tell what happens meanwhile.")
 @click.option("--timeout", type=float, default=1800.0, show_default=True, help="Seconds to wait; then exit code 7.")
 @with_api
-def request(*, api: Api, output: str, input_text: str | None, key: str | None, wait: bool, **options: Any) -> None:
+def request(  # options
+    *, api: Api, output: str, input_text: str | None, key: str | None, wait: bool, watch: bool, **options: Any
+) -> None:
     """Make a run of a task, now or at an instant."""
     timeout = options.pop("timeout")
     body = given(**options)
@@ -81,6 +87,11 @@ def request(*, api: Api, output: str, input_text: str | None, key: str | None, w
         raise click.UsageError("name either a task or a --schedule")
     if input_text is not None:
         body["input"] = json_option(input_text, option="--input")
+    if watch:
+        from everwhen import clock
+
+        made = api.call("POST", api.tenant_path("runs"), body=body, key=key or clock.new_secret())
+        watch_run(api, made["id"], output=output, seconds=timeout)
     ask_for_run(api, body, key=key, output=output, seconds=timeout if wait else None)
 
 
@@ -129,10 +140,17 @@ def list_command(  # options
 
 @run.command("get")
 @click.argument("ref")
+@click.option("--watch", is_flag=True, help="Tell what happens to it until it ends; exit code 10 unless it succeeded.")
+@click.option("--timeout", type=float, default=1800.0, show_default=True, help="Seconds to watch; then exit code 7.")
 @with_api
-def get(*, api: Api, output: str, ref: str) -> None:
+def get(*, api: Api, output: str, ref: str, watch: bool, timeout: float) -> None:
     """Show one run."""
+    if watch:
+        watch_run(api, ref, output=output, seconds=timeout)
     show_one(api.call("GET", api.tenant_path("runs", ref)), kind="RunList", output=output, name="id")
+
+
+run.add_command(get, "show")
 
 
 @run.command("cancel")
@@ -178,6 +196,21 @@ def _error_of(error: Any) -> str | None:
     lines = str(said.get("message", "")).splitlines() or [""]
     text = f"{said.get('type')}: {lines[0]}"
     return text if len(text) <= MOST_ERROR else text[: MOST_ERROR - 2] + " …"
+
+
+def watch_run(api: Api, ref: str, *, output: str, seconds: float) -> NoReturn:
+    """Tell what happens to a run until it has ended, then exit by how; an interrupt leaves the run as it is."""
+    from everwhen.cli.following import Following, TimeIsUp, show_event
+
+    stream = Following(api, api.tenant_path("runs", ref, "events", "stream"), seconds=seconds)
+    try:
+        for event in stream.events():
+            show_event(event, output=output)
+            if event["kind"] in {*ENDS, WITHDRAWN}:
+                sys.exit(0 if event["kind"] == "succeeded" else UNSUCCESSFUL)
+    except TimeIsUp:
+        pass
+    sys.exit(STILL_WAITING)
 
 
 def wait_for(api: Api, made: Any, *, seconds: float) -> Any:

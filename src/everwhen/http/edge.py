@@ -92,9 +92,7 @@ class Edge:
         given = _single(scope, b"authorization") if secret is None else None
 
         async def authenticate() -> Principal:
-            if secret is None:
-                return await self._authenticator.authenticate(given, now=now)
-            return await self._authenticator.authenticate_session(secret, now=now)
+            return await authenticated(self._authenticator, scope, now=now)
 
         if self._counter is None:
             principal = await authenticate()
@@ -105,6 +103,14 @@ class Edge:
         if secret is not None:
             insist_on_same_site(scope, secret)
         return principal
+
+
+async def authenticated(authenticator: Authenticator, scope: Scope, *, now: datetime) -> Principal:
+    """Return who the credential of a request stands for now; raise Unauthenticated or Unavailable."""
+    secret = session_secret(scope)
+    if secret is not None:
+        return await authenticator.authenticate_session(secret, now=now)
+    return await authenticator.authenticate(_single(scope, b"authorization"), now=now)
 
 
 class _Answer:

@@ -82,6 +82,7 @@ class ControlPlane:
     body_bytes_max: int = BODY_BYTES
     cursor_key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
     payloads: Any = None  # everwhen.payloads.service.Payloads, which this layer is below of
+    streams: Any = None  # everwhen.streaming.hub.Hub, which it is below of, too
     identity: IdentityLimits = IdentityLimits()
     trusted: Sequence[Network] = ()
     """The proxies that are believed when they say who called them."""

@@ -664,6 +664,19 @@ CREATE TABLE everwhen.calendars (
 
 ALTER TABLE ONLY everwhen.calendars FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE everwhen.cuts (
+    cut bigint NOT NULL,
+    oldest bigint NOT NULL,
+    next bigint NOT NULL,
+    in_flight bigint[] NOT NULL,
+    before_oldest bigint NOT NULL,
+    before_next bigint NOT NULL,
+    before_in_flight bigint[] NOT NULL,
+    server text NOT NULL,
+    above bigint NOT NULL,
+    CONSTRAINT cuts_check CHECK (((oldest <= next) AND (before_oldest <= before_next)))
+);
+
 CREATE TABLE everwhen.dead_letters (
     tenant_id uuid NOT NULL,
     run_id uuid NOT NULL,
@@ -742,7 +755,8 @@ CREATE TABLE everwhen.events (
     kind text NOT NULL,
     attempt smallint,
     reason text,
-    detail jsonb
+    detail jsonb,
+    written_by bigint DEFAULT ((pg_current_xact_id())::text)::bigint
 )
 PARTITION BY RANGE (run_id);
 
@@ -1746,6 +1760,9 @@ ALTER TABLE ONLY everwhen.calendar_versions
 ALTER TABLE ONLY everwhen.calendars
     ADD CONSTRAINT calendars_pkey PRIMARY KEY (tenant_id, name);
 
+ALTER TABLE ONLY everwhen.cuts
+    ADD CONSTRAINT cuts_pkey PRIMARY KEY (cut);
+
 ALTER TABLE ONLY everwhen.dead_letters
     ADD CONSTRAINT dead_letters_pkey PRIMARY KEY (tenant_id, run_id);
 
@@ -1968,6 +1985,8 @@ CREATE INDEX calendar_users_schedule ON everwhen.calendar_users USING btree (sch
 CREATE INDEX calendars_by_owner ON everwhen.calendars USING btree (tenant_id, owner, name) WHERE (deleted_at IS NULL);
 
 CREATE INDEX calendars_listed ON everwhen.calendars USING btree (tenant_id, name) WHERE (deleted_at IS NULL);
+
+CREATE INDEX events_written ON ONLY everwhen.events USING btree (tenant_id, written_by) WHERE (written_by IS NOT NULL);
 
 CREATE INDEX findings_newest ON everwhen.findings USING btree (finding_id);
 
@@ -2892,6 +2911,9 @@ GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.calendar_versions TO everwhen_syste
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.calendars TO everwhen_tenant;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.calendars TO everwhen_system;
 
+GRANT SELECT ON TABLE everwhen.cuts TO everwhen_tenant;
+GRANT SELECT,INSERT,DELETE ON TABLE everwhen.cuts TO everwhen_system;
+
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.dead_letters TO everwhen_tenant;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.dead_letters TO everwhen_system;
 
@@ -2905,7 +2927,7 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.endpoints TO everwhen_tenant
 GRANT SELECT ON TABLE everwhen.endpoints TO everwhen_system;
 
 GRANT USAGE ON SEQUENCE everwhen.event_ids TO everwhen_tenant;
-GRANT USAGE ON SEQUENCE everwhen.event_ids TO everwhen_system;
+GRANT SELECT,USAGE ON SEQUENCE everwhen.event_ids TO everwhen_system;
 
 GRANT SELECT,INSERT ON TABLE everwhen.events TO everwhen_tenant;
 GRANT SELECT,INSERT ON TABLE everwhen.events TO everwhen_system;

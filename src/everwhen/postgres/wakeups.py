@@ -25,6 +25,9 @@ from everwhen.core.targets import WORKFLOW_QUEUE
 from everwhen.postgres.pool import TCP_DEFAULTS, cut
 
 CHANNEL = "everwhen"
+ANYTHING = ""
+"""The topic of who wants to hear every wake-up, whatever it is about."""
+
 PROBE_SECONDS = 15.0
 PROBE_TIMEOUT_SECONDS = 5.0
 FIRST_BACK_OFF_SECONDS = 0.1
@@ -181,6 +184,7 @@ class Wakeups:
             while True:
                 async for notice in conn.notifies(timeout=PROBE_SECONDS):
                     self.wake(notice.payload)
+                    self.wake(ANYTHING)
                 await _probe(conn)
 
 
