@@ -87,11 +87,23 @@ class Fleet:
         concurrency: int = 50,
         target: str = "witnesses:worker",
         environment: Mapping[str, str] = EMPTY,
+        drain_seconds: float = 2.0,
     ) -> Process:
         """Start one worker."""
-        options = ["--lease-seconds", str(lease_seconds), "--concurrency", str(concurrency), "--drain-seconds", "2"]
+        options = [
+            "--lease-seconds",
+            str(lease_seconds),
+            "--concurrency",
+            str(concurrency),
+            "--drain-seconds",
+            str(drain_seconds),
+        ]
         url = f"http://127.0.0.1:{port}"
         return self._start("worker", ["worker", target, "--url", url, "--queues", "line", *options], environment)
+
+    def run(self, arguments: list[str], *, environment: Mapping[str, str] = EMPTY) -> int:
+        """Carry out one command, and return how it ended."""
+        return self._start("command", arguments, environment).wait(120)
 
     def kill(self, process: Process) -> None:
         """Kill -9."""

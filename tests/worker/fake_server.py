@@ -55,6 +55,7 @@ class FakeServer:
         self.left: list[str] = []
         self.wish: dict[str, Any] = {"wish": "active", "exits": False}
         self.beat_seconds = 1.0
+        self.sends_home = True
         self._mishaps: dict[str, deque[tuple[int, dict[str, str], bytes]]] = defaultdict(deque)
         self._numbers = iter(range(1, 1_000_000))
         self._lock = threading.RLock()
@@ -169,12 +170,21 @@ class FakeServer:
         self.polls_waiting += 1
         try:
             # A poll whose worker has hung up must take nothing: its runs would be leased to nobody.
-            while not hung_up.done() and not (runs := self._take(request)) and time.monotonic() < end:  # noqa: ASYNC110
+            while not hung_up.done() and time.monotonic() < end and not self._held_back(request):
+                if runs := self._take(request):
+                    break
                 await asyncio.sleep(0.01)
         finally:
             self.polls_waiting -= 1
             hung_up.cancel()
-        return {"runs": runs, "server_time": self.now().isoformat()}
+        held_back = self._held_back(request)
+        return {"runs": runs, "server_time": self.now().isoformat(), "held_back": held_back and not runs}
+
+    def _held_back(self, request: dict[str, Any]) -> bool:
+        if not self.sends_home or request["instance"] not in self.workers:
+            return False
+        said = self.said.get(request["instance"])
+        return self.wish["wish"] != "active" or (bool(said) and said[-1]["stopping"])
 
     def _take(self, request: dict[str, Any]) -> list[dict[str, Any]]:
         runs: list[dict[str, Any]] = []

@@ -98,7 +98,7 @@ class WorkerApi:
         if grant is None:
             raise ClientDisconnect
         runs = [_claimed(lease, token=self.tokens.seal(lease.run_id, lease.lease_token)) for lease in grant.leases]
-        return ClaimResponse(runs=runs, server_time=grant.now)
+        return ClaimResponse(runs=runs, server_time=grant.now, held_back=grant.is_held_back)
 
     async def heartbeat(self, request: Request, principal: Principal) -> HeartbeatResponse:
         """Renew leases, and tell which runs shall stop."""
@@ -161,6 +161,7 @@ def _claim(wanted: ClaimRequest, principal: Principal, *, most_lease_seconds: fl
         worker=wanted.worker,
         limit=wanted.limit,
         lease_seconds=_lease_seconds(wanted.lease_seconds, most=most_lease_seconds),
+        instance=wanted.instance,
     )
 
 

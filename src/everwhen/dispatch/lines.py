@@ -12,6 +12,11 @@ waits for nothing, and under load runs come in batches. While looks come back wi
 wait for a turn: there is enough for all.
 
 Whoever had its patience run out while others had the turn goes home with nothing: somebody has looked for it.
+
+A worker that is drained, cordoned or about to stop is *called home*: its claims wait no longer, wherever they stand.
+They look once more, or have looked, and the database says that they are given nothing; so no claim has to be broken
+off, and no run is granted to a worker that has hung up. The call is a wake-up like any other; one that is lost costs
+patience.
 """
 
 import asyncio
@@ -21,8 +26,9 @@ from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
+from everwhen.core.fleets import PLATFORM
 from everwhen.dispatch.service import Claim, Dispatch, Grant
-from everwhen.postgres.wakeups import Waiter, Wakeups, queue_topic
+from everwhen.postgres.wakeups import Waiter, Wakeups, queue_topic, worker_topic
 
 POLL_SECONDS: Final = 1.0
 SHARED_POLL_SECONDS: Final = 0.25
@@ -50,6 +56,37 @@ class _Line:
     rich: bool = False
     claims: int = 0
     last: Grant | None = None
+
+
+class _Patience:
+    """How long one claim waits. A call home ends it, whatever the claim waits for just then."""
+
+    def __init__(self, seconds: float, line: _Line) -> None:
+        self.deadline = asyncio.get_running_loop().time() + seconds
+        self.is_called = False
+        self._line = line
+        self._turn: asyncio.Timeout | None = None
+
+    @property
+    def left(self) -> float:
+        return self.deadline - asyncio.get_running_loop().time()
+
+    async def has_turn(self) -> bool:
+        """Wait for the line's turn; return False when patience was over first."""
+        try:
+            async with asyncio.timeout_at(self.deadline) as self._turn:
+                return await self._line.turn.acquire()
+        except TimeoutError:
+            return False
+        finally:
+            self._turn = None
+
+    def end(self) -> None:
+        """Wait no longer: called home."""
+        self.is_called, self.deadline = True, 0.0
+        if self._turn is not None and not self._turn.expired():
+            self._turn.reschedule(0.0)
+        self._line.waiter.wake()  # in case this one has the turn; whoever has it looks once more
 
 
 class Lines:
@@ -80,40 +117,59 @@ class Lines:
         if wait_seconds <= 0 or self._closing:
             self._remember((claim.tenant_id, claim.queues, claim.tasks))
             return await self._dispatch.claim(claim)
-        deadline = asyncio.get_running_loop().time() + wait_seconds
         with self._line(claim) as line:
             if line.rich and (grant := await self._look(claim, line)).leases:
                 return grant
-            waited = line.turn.locked()
-            if not await _has_turn(line, deadline):
-                return line.last or await self._dispatch.claim(claim)
-            try:
-                if waited and not await still_there():
-                    return None
-                return await self._watch(claim, line, deadline, still_there)
-            finally:
-                line.turn.release()
+            patience = _Patience(wait_seconds, line)
+            with self._callable(claim, patience):
+                return await self._wait(claim, line, patience, still_there)
+
+    async def _wait(
+        self, claim: Claim, line: _Line, patience: _Patience, still_there: Callable[[], Awaitable[bool]]
+    ) -> Grant | None:
+        waited = line.turn.locked()
+        if not await patience.has_turn():
+            return await self._dispatch.claim(claim) if patience.is_called or line.last is None else line.last
+        try:
+            if waited and not await still_there():
+                return None
+            return await self._watch(claim, line, patience, still_there)
+        finally:
+            line.turn.release()
 
     async def _watch(
-        self, claim: Claim, line: _Line, deadline: float, still_there: Callable[[], Awaitable[bool]]
+        self, claim: Claim, line: _Line, patience: _Patience, still_there: Callable[[], Awaitable[bool]]
     ) -> Grant | None:
         """Having the turn, look whenever it is worth while, until something is found or patience is over."""
         clock = asyncio.get_running_loop().time
         woken = False
         while True:
-            patience = deadline - clock()
-            if woken or patience <= 0 or self._closing or clock() >= line.look_at:
+            is_over = patience.left <= 0 or self._closing
+            if woken or is_over or clock() >= line.look_at:
                 grant = await self._look(claim, line)
-                if grant.leases or patience <= 0 or self._closing:
+                if grant.leases or grant.is_held_back or is_over:
                     return grant
-            woken = await line.waiter.wait(max(0.0, min(deadline, line.look_at) - clock()))
+            woken = await line.waiter.wait(max(0.0, min(patience.deadline, line.look_at) - clock()))
             if not await still_there():
                 return None
+
+    @contextmanager
+    def _callable(self, claim: Claim, patience: _Patience) -> Generator[None]:
+        """Let the claim be called home while it waits."""
+        if claim.instance is None:
+            yield
+            return
+        topic = worker_topic(claim.tenant_id or PLATFORM, claim.instance)
+        with self._wakeups.subscribe(topic, on_wake=patience.end):
+            yield
 
     async def _look(self, claim: Claim, line: _Line) -> Grant:
         clock = asyncio.get_running_loop().time
         line.look_at = clock() + SETTLE_SECONDS
         grant = await self._dispatch.claim(claim)
+        if grant.is_held_back:  # that says nothing of the line: the next one looks for itself
+            line.look_at = 0.0
+            return grant
         line.rich = len(grant.leases) == claim.limit
         if line.rich:
             line.look_at = 0.0
@@ -142,14 +198,6 @@ class Lines:
     def _remember(self, key: Key) -> None:
         if len(self._asked) < MOST_REMEMBERED:
             self._asked[key] = None
-
-
-async def _has_turn(line: _Line, deadline: float) -> bool:
-    try:
-        async with asyncio.timeout_at(deadline):
-            return await line.turn.acquire()
-    except TimeoutError:
-        return False
 
 
 def _pause(claim: Claim, grant: Grant) -> float:

@@ -6,14 +6,18 @@
 -- name: lock_limited_lanes
 -- The lines of one tenant that have a limit, or that a pause has shut, of the queue or of the whole tenant. Whoever holds
 -- the row counts and takes: no other claim comes between, so the limit is exact. In the order of the key, so that two
--- claims never wait for each other. A pause is looked for in a table that is nearly always empty.
+-- claims never wait for each other. A pause is looked for in a table that is nearly always empty. To a worker that is
+-- drained, cordoned or about to stop, every line is shut.
 select l.tenant_id, l.queue, l.weight, l.virtual_time, l.max_in_flight, p.is_paused
 from everwhen.lanes l
 cross join lateral (
   select exists (
     select from everwhen.pauses p
     where p.tenant_id = l.tenant_id and p.queue = any(array[l.queue, ''])
-      and (p.paused_until is null or p.paused_until > %(now)s)) as is_paused
+      and (p.paused_until is null or p.paused_until > %(now)s))
+    or (select exists (
+      select from everwhen.workers k
+      where k.tenant_id = %(tenant_id)s and k.instance = %(instance)s and (k.wish <> 'active' or k.is_stopping))) as is_paused
   offset 0) p
 where l.tenant_id = %(tenant_id)s and l.queue = any(%(queues)s::text[]) and (l.max_in_flight is not null or p.is_paused)
 order by l.queue
@@ -31,6 +35,10 @@ where l.queue = any(%(queues)s::text[])
     select from everwhen.pauses p
     where p.tenant_id = l.tenant_id and p.queue = any(array[l.queue, ''])
       and (p.paused_until is null or p.paused_until > %(now)s))
+  and not (select exists (
+    select from everwhen.workers k
+    where k.tenant_id = '00000000-0000-0000-0000-000000000000' and k.instance = %(instance)s
+      and (k.wish <> 'active' or k.is_stopping)))
   and exists (
     select from generate_series(0, 9) p
     cross join lateral (
@@ -44,6 +52,12 @@ where l.queue = any(%(queues)s::text[])
 order by l.virtual_time
 limit %(limit)s
 for no key update skip locked;
+
+-- name: is_held_back
+-- Whether a worker is given nothing: asked when nothing was found for it.
+select exists (
+  select from everwhen.workers k
+  where k.tenant_id = %(tenant_id)s and k.instance = %(instance)s and (k.wish <> 'active' or k.is_stopping)) as is_held_back;
 
 -- name: count_in_flight
 -- Run after the lanes are locked, so that its snapshot sees every lease that an earlier claim has committed.

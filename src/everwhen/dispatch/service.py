@@ -24,6 +24,7 @@ import psycopg
 
 from everwhen import failpoints, metrics
 from everwhen.core import lanes as fairness
+from everwhen.core.fleets import PLATFORM
 from everwhen.core.lanes import Lane, Share
 from everwhen.core.lifecycle import TERMINAL, Refused, Transition
 from everwhen.core.reasons import Reason
@@ -54,15 +55,21 @@ class Claim:
     worker: str
     limit: int
     lease_seconds: float
+    instance: UUID | None = None
+    """The worker, as it announced itself; None: it did not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """The leases of a claim, as of `now` by the database; without any, when the next run of its lines becomes due."""
+    """The leases of a claim, as of `now` by the database; without any, when the next run of its lines becomes due.
+
+    `is_held_back`: the worker is drained, cordoned or about to stop, and is given nothing.
+    """
 
     leases: list[Lease]
     now: datetime
     next_due: datetime | None = None
+    is_held_back: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,17 +244,27 @@ async def claim_on(conn: Connection, claim: Claim, *, now: datetime) -> Grant:
     leases = await _take(conn, claim, shares, now=now) if shares else []
     if leases and claim.tenant_id is None:
         await _charge(conn, shares, leases)
-    if leases or claim.tenant_id is None:
+    if leases:
         return Grant(leases=leases, now=now)
+    if claim.instance is not None and await store.is_held_back(
+        conn, tenant_id=claim.tenant_id or PLATFORM, instance=claim.instance
+    ):
+        return Grant(leases=[], now=now, is_held_back=True)
+    if claim.tenant_id is None:
+        return Grant(leases=[], now=now)
     next_due = await store.next_due(conn, tenant_id=claim.tenant_id, queues=claim.queues, now=now)
     return Grant(leases=[], now=now, next_due=next_due)
 
 
 async def _shares(conn: Connection, claim: Claim, *, now: datetime) -> list[Share]:
     if claim.tenant_id is None:
-        rows = await store.lock_lanes_with_work(conn, queues=claim.queues, tasks=claim.tasks, now=now, limit=MOST_LANES)
+        rows = await store.lock_lanes_with_work(
+            conn, queues=claim.queues, tasks=claim.tasks, instance=claim.instance, now=now, limit=MOST_LANES
+        )
         return fairness.allot(await _with_load(conn, rows), limit=claim.limit)
-    limited = await store.lock_limited_lanes(conn, tenant_id=claim.tenant_id, queues=claim.queues, now=now)
+    limited = await store.lock_limited_lanes(
+        conn, tenant_id=claim.tenant_id, queues=claim.queues, instance=claim.instance, now=now
+    )
     by_queue = {lane.queue: lane for lane in await _with_load(conn, limited)}
     # Between the queues of one tenant the worker's order decides: each may fill the claim as far as its limit allows.
     lines = [by_queue.get(queue) or Lane(tenant_id=claim.tenant_id, queue=queue) for queue in claim.queues]

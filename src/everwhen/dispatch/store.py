@@ -19,7 +19,7 @@ from everwhen.dispatch.model import (
     Renewal,
     StateNow,
 )
-from everwhen.postgres.fetch import execute_count, fetch_all, fetch_optional
+from everwhen.postgres.fetch import execute_count, fetch_all, fetch_one, fetch_optional
 from everwhen.postgres.sql import load
 
 _SQL = load("everwhen.dispatch")
@@ -27,18 +27,37 @@ _SQL = load("everwhen.dispatch")
 Conn = AsyncConnection[Any]
 
 
-async def lock_limited_lanes(conn: Conn, *, tenant_id: UUID, queues: Sequence[str], now: datetime) -> list[LaneRow]:
-    """Lock this tenant's lanes that have a limit, or that are paused at `now`."""
-    params = {"tenant_id": tenant_id, "queues": list(queues), "now": now}
+async def lock_limited_lanes(
+    conn: Conn, *, tenant_id: UUID, queues: Sequence[str], instance: UUID | None, now: datetime
+) -> list[LaneRow]:
+    """Lock this tenant's lanes that have a limit, or that are paused at `now`; all, for a worker that is held back."""
+    params = {"tenant_id": tenant_id, "queues": list(queues), "instance": instance, "now": now}
     return await fetch_all(conn, _SQL["lock_limited_lanes"], params, LaneRow)
 
 
 async def lock_lanes_with_work(
-    conn: Conn, *, queues: Sequence[str], tasks: Sequence[str] | None, now: datetime, limit: int
+    conn: Conn,
+    *,
+    queues: Sequence[str],
+    tasks: Sequence[str] | None,
+    instance: UUID | None,
+    now: datetime,
+    limit: int,
 ) -> list[LaneRow]:
     """Lock up to `limit` lanes of any tenant that have something due of these tasks, the one furthest behind first."""
-    params = {"queues": list(queues), "tasks": None if tasks is None else list(tasks), "now": now, "limit": limit}
+    params = {
+        "queues": list(queues),
+        "tasks": None if tasks is None else list(tasks),
+        "instance": instance,
+        "now": now,
+        "limit": limit,
+    }
     return await fetch_all(conn, _SQL["lock_lanes_with_work"], params, LaneRow)
+
+
+async def is_held_back(conn: Conn, *, tenant_id: UUID, instance: UUID) -> bool:
+    """Say whether a worker is drained, cordoned or about to stop, and is given nothing."""
+    return await fetch_one(conn, _SQL["is_held_back"], {"tenant_id": tenant_id, "instance": instance}, bool)
 
 
 async def count_in_flight(conn: Conn, *, tenant_ids: Sequence[UUID], queues: Sequence[str]) -> list[InFlight]:

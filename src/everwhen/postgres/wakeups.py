@@ -68,9 +68,10 @@ async def notify(conn: AsyncConnection[Any], topics: Iterable[str]) -> None:
 class Waiter:
     """Somebody who waits for any of some topics. A wake-up between two waits is kept."""
 
-    def __init__(self, wakeups: "Wakeups", topics: frozenset[str]) -> None:
+    def __init__(self, wakeups: "Wakeups", topics: frozenset[str], on_wake: Callable[[], None] | None = None) -> None:
         self._wakeups = wakeups
         self._event = asyncio.Event()
+        self._on_wake = on_wake
         self.topics = topics
 
     async def wait(self, timeout_seconds: float) -> bool:
@@ -90,6 +91,8 @@ class Waiter:
 
     def wake(self) -> None:
         self._event.set()
+        if self._on_wake is not None:
+            self._on_wake()
 
     def close(self) -> None:
         """Wait for nothing any more."""
@@ -140,9 +143,9 @@ class Wakeups:
         self._waiters: dict[str, set[Waiter]] = {}
         self.listening = asyncio.Event()
 
-    def subscribe(self, *topics: str) -> Waiter:
-        """Make a waiter for these topics. Close it, or use it in a `with` block."""
-        waiter = Waiter(self, frozenset(topics))
+    def subscribe(self, *topics: str, on_wake: Callable[[], None] | None = None) -> Waiter:
+        """Make a waiter for these topics, which also calls `on_wake`. Close it, or use it in a `with` block."""
+        waiter = Waiter(self, frozenset(topics), on_wake)
         for topic in topics:
             self._waiters.setdefault(topic, set()).add(waiter)
         return waiter
@@ -155,11 +158,11 @@ class Wakeups:
                 self._waiters.pop(topic, None)
 
     def wake(self, topic: str) -> None:
-        for waiter in self._waiters.get(topic, ()):
+        for waiter in tuple(self._waiters.get(topic, ())):
             waiter.wake()
 
     def wake_everybody(self) -> None:
-        for topic in self._waiters:
+        for topic in tuple(self._waiters):
             self.wake(topic)
 
     async def listen_forever(self) -> None:

@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
+from uuid import UUID
 
 from everwhen import failpoints
 from everwhen.worker._clock import Clock, Jitter
@@ -76,6 +78,8 @@ class Fetcher:
     backoff: Backoff
     clock: Clock
     jitter: Jitter
+    instance: UUID
+    on_held_back: Callable[[], None]
 
     async def run(self) -> None:
         """Claim and start runs until cancelled; raise Unauthorised when the token is refused."""
@@ -109,6 +113,8 @@ class Fetcher:
         received = self.clock()
         self.backoff.reset()
         self.outage.recovered()
+        if response.held_back:
+            self.on_held_back()
         if not response.runs:
             return self._early(received - sent)
         self._start(response, sent=sent, received=received)
@@ -123,6 +129,7 @@ class Fetcher:
             limit=limit,
             wait_seconds=settings.poll_seconds,
             lease_seconds=settings.lease_seconds,
+            instance=self.instance,
         )
 
     def _start(self, response: ClaimResponse, *, sent: float, received: float) -> None:

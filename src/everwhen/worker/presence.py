@@ -105,13 +105,14 @@ class Presence:
             self._changed.wait_for(lambda: self._answered >= mine or self._ended, timeout=wait_seconds)
             return self._answered >= mine and self._is_known
 
-    def leave(self, *, wait_seconds: float) -> None:
+    def leave(self, *, wait_seconds: float) -> bool:
         """Say that the worker has stopped, and beat no more. Blocks; what takes too long is left to itself."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
         if self._thread.is_alive():
             self._thread.join(wait_seconds)
+        return not self._thread.is_alive()
 
     def tick(self) -> float:
         """Announce or beat, once; return the seconds until the next time."""

@@ -24,6 +24,7 @@ class ClaimRequest(msgspec.Struct, kw_only=True, frozen=True):
     limit: int
     wait_seconds: float
     lease_seconds: float
+    instance: UUID | None = None
 
 
 class StandsFor(msgspec.Struct, kw_only=True, frozen=True):
@@ -58,10 +59,14 @@ class ClaimedRun(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class ClaimResponse(msgspec.Struct, kw_only=True, frozen=True):
-    """The runs granted, and the server's time at the grant."""
+    """The runs granted, and the server's time at the grant.
+
+    `held_back`: this worker is given nothing; its next beat says why.
+    """
 
     runs: list[ClaimedRun]
     server_time: datetime
+    held_back: bool = False
 
 
 class Mailbox(msgspec.Struct, kw_only=True, frozen=True):

@@ -2,10 +2,13 @@
 
 Drain: stop claiming → give back what has not started → let what runs finish, up to `drain_seconds`, with its leases
 renewed → give back what has not finished → send the reports → stop renewing. A second signal skips the wait.
-A claim in flight is aborted; should the server have granted runs in that very moment, their leases run out.
+The server is told first, and sends claims in flight home: what they bring is carried out like everything else, so no
+run is granted to a worker that has hung up. Only where the server does not hear it are claims broken off; should it
+have granted runs in that very moment, their leases run out.
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import socket
@@ -36,6 +39,8 @@ CLEAN_UP_SECONDS: Final = 2.0
 FLUSH_SECONDS: Final = 5.0
 TELL_SECONDS: Final = 2.0
 """How long the server is told, at the start and at the end of a drain, that this worker ends."""
+HOME_SECONDS: Final = 3.0
+"""How long claims may take to come home once the server has heard that."""
 
 
 class ExitCode(IntEnum):
@@ -80,6 +85,7 @@ class Session:
         self._room = Room(capacity=settings.capacity, execution=self._execution, completer=self._completer)
         self._execution.on_slot_free = self._freed
         self._completer.on_room = self._room.freed
+        self._instance = new_instance()
         self._presence = self._make_presence()
         self._orders = self._make_orders()
 
@@ -93,8 +99,7 @@ class Session:
         try:
             await self._stopping.wait()
             self._orders.close()
-            await _cancel(fetchers)
-            await self._tell(self._presence.stopping)
+            await self._stop_claiming(fetchers)
             return await self._drain()
         finally:
             self._orders.close()
@@ -111,9 +116,18 @@ class Session:
             self._hurry.set()
         self._stopping.set()
 
-    async def _tell(self, say: Callable[..., object]) -> None:
+    async def _stop_claiming(self, fetchers: Sequence[asyncio.Task[None]]) -> None:
+        """Claim nothing more, and let those claims come home that are under way."""
+        self._room.is_open = False
+        if await self._tell(self._presence.stopping) and self._failure is None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(HOME_SECONDS):
+                    await self._room.quiet()
+        await _cancel(fetchers)
+
+    async def _tell(self, say: Callable[..., bool]) -> bool:
         """Let the presence thread say something, and wait for it a little, whatever runs on this loop meanwhile."""
-        await asyncio.to_thread(say, wait_seconds=TELL_SECONDS)
+        return await asyncio.to_thread(say, wait_seconds=TELL_SECONDS)
 
     async def _drain(self) -> ExitCode:
         log.info("worker.draining, %d runs to finish", len(self._execution.running))
@@ -206,7 +220,7 @@ class Session:
         settings = self._settings
         return Presence(
             announcement=Announcement(
-                instance=new_instance(),
+                instance=self._instance,
                 worker=settings.worker_id,
                 slots=settings.concurrency,
                 queues=list(settings.queues),
@@ -282,6 +296,8 @@ class Session:
             backoff=Backoff(jitter=self._jitter),
             clock=self._clock,
             jitter=self._jitter,
+            instance=self._instance,
+            on_held_back=self._presence.say_soon,
         )
 
 
