@@ -56,6 +56,7 @@ def test_three_workers_are_replaced_under_load_and_no_run_notices() -> None:
             wait_until(lambda: alive(fleet) == 3, seconds=60, what="it has left")
             wait_until(lambda before=before: fleet.count("run_ends") > before + 20, seconds=60, what="work goes on")
         fleet.sql.execute("update everwhen.schedules set state = 'paused'")
+        fleet.sql.execute("update everwhen.watermarks set next_at = null")
         wait_until(lambda: fleet.count("leases") == fleet.count("waiting") == 0, seconds=60, what="all has ended")
 
         outcomes = fleet.fetch("select outcome, max(attempt) from everwhen.attempts group by 1")
