@@ -119,6 +119,38 @@ def test_runs_are_cancelled_by_a_filter_and_watched_to_the_end(shell, beside):
     shell("run", "cancel", exit_code=2)
 
 
+def test_schedules_and_tasks_are_changed_by_a_filter_after_the_plan_was_shown(shell, beside):
+    shell("task", "create", "report", "--tag", "old")
+    for name in ("a", "b"):
+        shell("schedule", "create", name, "--task", "report", "--tag", "billing", *HOURLY)
+    tried = shell("schedule", "pause", "--filter", "tag:billing", "--dry-run")
+    assert "2 schedules would be paused" in tried.stderr
+    assert "filter: tag:billing state:active" in tried.stderr
+    assert "sample: a, b" in tried.stderr
+    shell("schedule", "pause", "b", "--reason", "by hand")
+    shell(
+        "schedule", "pause", "a", "--dry-run", "--reason", "so", exit_code=2
+    )  # it is not done, because it is not tried
+    assert "state:active" in shell("schedule", "list", "--filter", "state:active", "-o", "json").stdout
+
+    sure = ("--reason", "tidied up", "--yes")
+    made = shell.json("schedule", "pause", "--filter", "tag:billing", *sure)["items"][0]
+    shell("schedule", "resume", "a", exit_code=5)
+    shell("schedule", "tag", "x", "y", "--filter", "", *sure)
+    shell("task", "untag", "old", "--filter", "tag:old", *sure)
+    work(beside)
+
+    assert shell("schedule", "list", "--filter", "tag:y", "-o", "name").stdout.split() == ["a", "b"]
+    assert shell.json("task", "get", "report")["items"][0]["tags"] == []
+    (item,) = shell.json("operation", "items", made["id"])["items"]
+    assert (item["name"], item["state"]) == ("a", "succeeded")
+    shell("schedule", "delete", "--filter", "", *sure, exit_code=2)
+    shell("schedule", "delete", exit_code=2)
+    shell("schedule", "delete", "--filter", "tag:x", *sure)
+    work(beside)
+    assert shell("schedule", "list", "-o", "name").stdout == ""
+
+
 def test_a_line_of_progress_says_how_far_it_is():
     counts = {"total": 40, "done": 18, "skipped": 2, "succeeded": 10, "dead": 1, "ended_otherwise": 0, "under_way": 7}
     operation = {"state": "running", "counts": counts, "eta_seconds": 12.4}

@@ -103,3 +103,6 @@ insert into everwhen.workers (tenant_id, worker_id, instance, name, slots, tasks
 select scope, everwhen.first_run_id('$now'::timestamptz + n * interval '1 s'), gen_random_uuid(), 'w' || n, 1, '{report}',
        '{q}', '{}', '{}', now(), now(), 0, '{}', 'active', false
 from generate_series($first, $last) n, unnest(array['$tenant'::uuid, '00000000-0000-0000-0000-000000000000']) scope;
+
+insert into everwhen.operation_items (tenant_id, operation_id, seq, name)
+select '$tenant', '$schedule', n, 's' || n from generate_series($first, $last) n;

@@ -22,4 +22,8 @@ values ('$tenant', '$workflow_run', 'flow', 1, '$workflow_run', 1, 0);
 insert into everwhen.service_tasks (tenant_id, id, owner, dedup_id, schedule_uid, cron, priority, digest, created_at,
                                     updated_at)
 values ('$tenant', '$schedule', 'tester', 'd', '$schedule', '* * * * *', 5, 'd', now(), now());
+insert into everwhen.operations (tenant_id, id, kind, state, request, requested_by, reason, created_at, changed_by,
+                                 changed_at, moved_at, total, canary_passed, listed, listed_count, rate_at, seen_seq)
+values ('$tenant', '$schedule', 'redrive', 'succeeded', '$request', 'x', 'x', now(), 'x', now(), now(), 0, true, '', 0,
+        now(), 0);
 update everwhen.tasks set retry = '$retry';

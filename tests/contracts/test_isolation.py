@@ -247,6 +247,7 @@ BODIES = {
     "create_operation": {"kind": "redrive", "filter": "task:{}", "reason": "why"},
     "list_operations": None,
     "get_operation": None,
+    "list_operation_items": None,
     "pause_operation": {},
     "resume_operation": {},
     "abort_operation": {"reason": "why"},

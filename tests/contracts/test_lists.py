@@ -43,6 +43,7 @@ SAYS: dict[str, dict[str, str]] = {
     "list_dead_letters": {"task": "tasks", "last": "last_at"},
     "list_operations": {"kind": "kind", "state": "state", "by": "requested_by", "created": "created_at"},
     "list_queues": {"tag": "tags", "owner": "owner", "delivery": "delivery", "updated": "updated_at"},
+    "list_operation_items": {"state": "state", "reason": "reason_code"},
     "list_pauses": {"queue": "queue", "by": "paused_by", "paused": "paused_at"},
     "list_pause_changes": {"queue": "queue", "action": "action", "by": "changed_by", "changed": "changed_at"},
     "list_workflows": {"tag": "tags", "updated": "updated_at"},
@@ -102,6 +103,7 @@ VARY = """
     update everwhen.revocations set kind = 'token', revoked_by = 'y' where value = 'v2';
     update everwhen.operations set kind = 'backfill', state = 'running', requested_by = 'y' where id in (
       select id from everwhen.operations order by id limit 1);
+    update everwhen.operation_items set state = 'skipped', reason = 'operation.taken' where seq in (2, 4);
     update everwhen.alert_channels set kind = 'slack', state = 'disabled', created_by = 'y' where name = 'ch2';
     update everwhen.alert_subscriptions set scope = 'task', target = 'report', kinds = '{run.dead,run.expired}',
       is_enabled = false where name = 'su2';

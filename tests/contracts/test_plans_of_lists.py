@@ -76,6 +76,7 @@ PARTS = {
     "fingerprint": "big",
     "run": WORKFLOW_RUN,
     "node": "a",
+    "operation": SCHEDULE,
 }
 NAMES = {"schedules": "nightly", "calendars": "c1", "workflows": "flow"}
 
@@ -99,6 +100,7 @@ ALSO = {
     "list_tasks": ["filter=tag:all"],
     "list_workflows": ["filter=tag:all"],
     "list_service_tasks": ["all=true"],
+    "list_operation_items": ["filter=state:left"],
 }
 """Lists that are walked along another index."""
 
@@ -115,6 +117,7 @@ SEARCHED = {
     "list_schedules": ["state:paused", "tag:all task:no"],
     "list_tasks": ["queue:no", "tag:all queue:no"],
     "list_dead_runs": ["reason:no"],
+    "list_operation_items": ["reason:no", "state:left reason:no", "state:ended"],
 }  # fmt: skip
 """Filters that find nothing, of lists that are walked along more than one index; of the others any term will do."""
 

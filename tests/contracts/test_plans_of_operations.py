@@ -74,7 +74,7 @@ class Statements:
         seqs = [item.seq for item in items]
         states = ["skipped"] * len(items)
         count = await operations.settle_items(
-            self.conn, **self.key, seqs=seqs, states=states, reasons=nothing, made_run_ids=nothing
+            self.conn, **self.key, seqs=seqs, states=states, reasons=nothing, details=nothing, made_run_ids=nothing
         )
         return [None] * count
 

@@ -8,13 +8,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from everwhen import failpoints
+from everwhen.core.bulk import OperationKind
 from everwhen.dead_letters import service as dead_letters
 from everwhen.dead_letters.model import RedriveRequest
-from everwhen.errors import Conflict
+from everwhen.errors import Conflict, NotFound
 from everwhen.operations import service
 from everwhen.operations.operator import Operator
-from everwhen.operations.service import PersonsOrder
+from everwhen.operations.service import Ask, PersonsOrder
+from everwhen.schedules import service as schedules
+from everwhen.schedules.service import Change
 from tests.dispatch.scene import LINE, report_on, rows
+from tests.factories import make_schedule
 from tests.operations.scene import begin, drain, let_be_due, make_dead, read, redrive
 
 TOTAL = 12
@@ -110,3 +114,99 @@ async def test_in_any_order_of_events_the_counts_add_up(line, database, steps, l
     await let_be_due(database)
     await drain(Operator(database=database))
     await check(line, database, row)
+
+
+NAMES = tuple(f"s{number}" for number in range(6))
+EDITS = ("tick", "tick", "tick", "crash", "pause", "resume", "delete", "remake", "tag", "untag", "edit", "abort")
+EDITED = st.lists(st.tuples(st.sampled_from(EDITS), st.sampled_from(NAMES)), max_size=14)
+KINDS = {
+    OperationKind.PAUSE_SCHEDULES: {},
+    OperationKind.RESUME_SCHEDULES: {},
+    OperationKind.TAG_SCHEDULES: {"tags": ("new",)},
+    OperationKind.UNTAG_SCHEDULES: {"tags": ("old",)},
+    OperationKind.DELETE_SCHEDULES: {},
+}
+WORDS = {
+    "paused": "pause_schedule",
+    "resumed": "resume_schedule",
+    "deleted": "delete_schedule",
+    "updated": "update_schedule",
+}
+
+
+async def edit(*, line, database, row, what, name):
+    """Let a person, or the operator, do something; what the moment does not allow is refused, and changes nothing."""
+    key = {"tenant_id": line.tenant.id, "name": name}
+    operator, mine = Operator(database=database, batch=2), Change(by="person", reason="so")
+    match what:
+        case "tick":
+            await operator.tick(row.created_at + timedelta(hours=1))
+        case "crash":
+            with failpoints.armed("operator.before_commit:error:1"), contextlib.suppress(failpoints.FailpointError):
+                await operator.tick(row.created_at + timedelta(hours=1))
+        case "pause":
+            await schedules.pause_schedule(database, **key, change=mine)
+        case "resume":
+            await schedules.resume_schedule(database, **key, change=mine)
+        case "delete":
+            await schedules.delete_schedule(database, **key, change=mine)
+        case "remake":
+            await make_schedule(database, line.tenant, name=name, tags=("old",))
+        case "tag" | "untag" | "edit":
+            after = {"tag": {"tags": ("old", "x")}, "untag": {"tags": ("x",)}, "edit": {"priority": 3}}[what]
+            await schedules.update_schedule(database, **key, changes=lambda _: after, change=mine)
+        case "abort":
+            await service.abort(database, tenant_id=line.tenant.id, operation_id=row.id, order=PERSON)
+
+
+async def check_changes(line, database, row):
+    """Each item that was changed has one revision and one event of the operation's, and no other thing has any."""
+    now = await read(database, line.tenant, row.id)
+    assert now.done + now.skipped + now.progress.left == now.total
+    assert now.succeeded == now.done
+    items = await rows(
+        database, "select uid, name, state, reason from everwhen.operation_items where operation_id = %s", row.id
+    )
+    assert all((reason is None) == (state != "skipped") for _, _, state, reason in items)
+    changed = sorted((uid, name) for uid, name, state, _ in items if state == "succeeded")
+    made = await rows(
+        database,
+        "select r.uid, s.name, r.action from everwhen.schedule_revisions r"
+        " join everwhen.schedules s using (tenant_id, uid)"
+        " where r.changed_by = 'tester' and r.reason = 'mended' and r.changed_at >= %s",
+        row.created_at,
+    )
+    assert sorted((uid, name) for uid, name, _ in made) == changed
+    told = await rows(
+        database,
+        "select resource, operation from everwhen.audit_events where record::jsonb #>> '{detail,operation}' = %s",
+        str(row.id),
+    )
+    assert sorted(told) == sorted((f"schedules/{name}", WORDS[action]) for _, name, action in made)
+
+
+@pytest.mark.timeout(300)  # as above
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(st.sampled_from(sorted(KINDS)), EDITED)
+async def test_in_any_order_of_events_each_thing_is_changed_once_or_skipped_with_a_reason(line, database, kind, steps):
+    await rows(database, "update everwhen.operations set next_at = null returning 1")
+    for name in NAMES:
+        with contextlib.suppress(NotFound):
+            await schedules.delete_schedule(
+                database, tenant_id=line.tenant.id, name=name, change=Change(by="person", reason="of another example")
+            )
+        await make_schedule(database, line.tenant, name=name, tags=("old",))
+        if kind is OperationKind.RESUME_SCHEDULES:
+            await schedules.pause_schedule(
+                database, tenant_id=line.tenant.id, name=name, change=Change(by="person", reason="so")
+            )
+    row = await begin(database, line.tenant, Ask(kind=kind, filter="tag:old", **KINDS[kind]))
+    assert row.total == len(NAMES)
+
+    for what, name in steps:
+        with contextlib.suppress(Conflict, NotFound):
+            await edit(line=line, database=database, row=row, what=what, name=name)
+    await check_changes(line, database, row)
+    await drain(Operator(database=database))
+    await check_changes(line, database, row)
+    assert (await read(database, line.tenant, row.id)).state in {"succeeded", "aborted"}

@@ -43,7 +43,7 @@ class AuditEventOut(BaseModel):
     id: UUID
     at: Utc
     actor: str = Field(description="Who: the subject of a token; `everwhen` where nobody ordered it.")
-    credential: str = Field(description="`token`, `service`, `session`, `link`, or `platform`: none.")
+    credential: str = Field(description="`token`, `service`, `session`, `link`, `operation`, or `platform`: none.")
     token_id: str
     roles: list[str]
     address: str | None = Field(description="From where, as far as it can be believed.")

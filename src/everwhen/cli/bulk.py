@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import click
 
-from everwhen.cli.client import STILL_WAITING, UNSUCCESSFUL, Api
+from everwhen.cli.client import STILL_WAITING, UNSUCCESSFUL, Api, with_api
 from everwhen.cli.listing import given
 from everwhen.cli.output import confirm, show_one
 
@@ -26,7 +26,7 @@ def bulk(function: Callable[..., None]) -> Callable[..., None]:
     """Add the options that plan, pace and confirm an operation."""
     for option in reversed(
         (
-            click.option("--reason", help="Why; kept with the operation and its runs."),
+            click.option("--reason", help="Why; kept with all that it does."),
             click.option("--dry-run", is_flag=True, help="Say what it would do, and write nothing."),
             click.option("--plan", "plan_token", help="Carry out what a dry run saw: its plan token."),
             click.option("--rate", type=float, metavar="PER_SECOND", help="At most so many a second."),
@@ -61,6 +61,43 @@ def making(function: Callable[..., None]) -> Callable[..., None]:
     ):
         function = option(function)
     return function
+
+
+def one_or_filter(thing: str, name: str | None, text: str | None, options: dict[str, Any]) -> None:
+    """Refuse a command that names neither one thing nor a filter, or both, or paces the change of one."""
+    if (name is None) == (text is None):
+        raise click.UsageError(f"name either a {thing} or a --filter")
+    if name is not None and (
+        options["dry_run"] or options["plan_token"] or options["rate"] or options["newest_first"] or options["wait"]
+    ):
+        raise click.UsageError("--dry-run, --plan, --rate, --newest-first and --wait go with --filter")
+
+
+def retagging(thing: str) -> tuple[click.Command, click.Command]:
+    """Return the commands that give tags to all that a filter finds, and that take them away."""
+
+    def command(verb: str, said: str) -> click.Command:
+        @click.command(verb, help=said)
+        @click.argument("tags", nargs=-1, required=True)
+        @click.option(
+            "--filter",
+            "text",
+            required=True,
+            metavar="TERMS",
+            help=f"Every {thing} that this finds, such as 'tag:billing'; '': all.",
+        )
+        @bulk
+        @with_api
+        def retag(*, api: Api, output: str, tags: tuple[str, ...], text: str, **options: Any) -> None:
+            body = {"kind": f"{verb}_{thing}s", "filter": text, "tags": list(tags)}
+            carry_out(api, body, output=output, options=options)
+
+        return retag
+
+    return (
+        command("tag", f"Give TAGS to every {thing} that a filter finds, beside those that it has."),
+        command("untag", f"Take TAGS from every {thing} that a filter finds."),
+    )
 
 
 def carry_out(api: Api, body: dict[str, Any], *, output: str, options: dict[str, Any]) -> None:
@@ -144,7 +181,7 @@ def _show_plan(plan: dict[str, Any]) -> None:
 
 
 def _name(sample: dict[str, Any]) -> str:
-    return sample["local"] or sample["ref"] or f"{sample['task']} {sample['run_id']}"
+    return sample["name"] or sample["local"] or sample["ref"] or f"{sample['task']} {sample['run_id']}"
 
 
 def _paced(options: dict[str, Any]) -> dict[str, Any]:

@@ -24,6 +24,16 @@ COLUMNS: Final[Columns] = {
 }
 
 
+ITEM_COLUMNS: Final[Columns] = {
+    "NUMBER": "number",
+    "ITEM": lambda item: item["name"] or item["nominal_at"] or item["run_id"],
+    "STATE": "state",
+    "REASON": "reason_code",
+    "REFUSAL": "refusal",
+    "RUN": "made_run_id",
+}
+
+
 @click.group(short_help="Bulk work: list, watch, pause, resume and abort operations.")
 def operation() -> None:
     """Look at bulk operations, and stop them."""
@@ -48,6 +58,17 @@ def get(*, api: Api, output: str, operation_id: str) -> None:
     if output == "table":
         click.echo(progress_line(found), err=True)
     show_one(found, kind="OperationList", output=output, name="id")
+
+
+@operation.command("items")
+@click.argument("operation_id")
+@filtered("state:skipped")
+@paged
+@with_api
+def items(*, api: Api, output: str, operation_id: str, **paging: Any) -> None:
+    """List what an operation is about, and what has become of each: which were skipped, and why."""
+    path = api.tenant_path("operations", operation_id, "items")
+    list_pages(api, path, kind="ItemList", output=output, columns=ITEM_COLUMNS, paging=paging, name="number")
 
 
 @operation.command("watch")

@@ -8,7 +8,7 @@ from typing import Any, Final, NoReturn, cast
 
 import click
 
-from everwhen.cli.bulk import bulk, carry_out
+from everwhen.cli.bulk import bulk, carry_out, one_or_filter
 from everwhen.cli.client import STILL_WAITING, UNSUCCESSFUL, Api, with_api
 from everwhen.cli.listing import filtered, given, json_option, list_pages, paged
 from everwhen.cli.output import Columns, Row, show_list, show_one
@@ -160,8 +160,7 @@ run.add_command(get, "show")
 @with_api
 def cancel(*, api: Api, output: str, ref: str | None, text: str | None, **options: Any) -> None:
     """End a run that waits, or ask the worker that holds it to stop; or all that a filter finds."""
-    if (ref is None) == (text is None):
-        raise click.UsageError("name either a run or a --filter")
+    one_or_filter("run", ref, text, options)
     if ref is None:
         carry_out(api, {"kind": "cancel_runs", "filter": text}, output=output, options=options)
         return

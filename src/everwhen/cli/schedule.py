@@ -11,7 +11,8 @@ import click
 from everwhen.cli.backfill import backfill
 from everwhen.cli.client import Api, force_option, with_api
 from everwhen.cli.listing import filtered, given, json_option, list_pages, paged, tagging, tags_given
-from everwhen.cli.output import Columns, confirm, show_list, show_one
+from everwhen.cli.output import Columns, show_list, show_one
+from everwhen.cli.schedule_changes import COMMANDS, rule_given
 
 
 def _rule(schedule: Any) -> str:
@@ -92,7 +93,8 @@ def schedule() -> None:
     """Define schedules: a trigger, its policies, and the task that becomes due."""
 
 
-schedule.add_command(backfill)
+for command in (backfill, *COMMANDS):
+    schedule.add_command(command)
 
 
 def _timing(function: Callable[..., None]) -> Callable[..., None]:
@@ -249,32 +251,6 @@ def smooth(*, api: Api, output: str, dry_run: bool, hours: int) -> None:
     )
 
 
-@schedule.command("pause")
-@click.argument("name")
-@click.option("--reason", required=True, help="Why; shown to whoever wonders.")
-@click.option("--until", help="When it is resumed by itself, with its offset. [default: by somebody]")
-@with_api
-def pause(*, api: Api, output: str, name: str, reason: str, until: str | None) -> None:
-    """Stop planning."""
-    made = api.call("POST", api.tenant_path("schedules", name, "pause"), body=given(reason=reason, until=until))
-    show_one(made, kind="ScheduleList", output=output)
-
-
-@schedule.command("resume")
-@click.argument("name")
-@click.option("--reason", help="Why.")
-@click.option(
-    "--catch-up", metavar="POLICY", help="For what the pause left behind, this once: coalesce, replay, skip, or JSON."
-)
-@with_api
-def resume(*, api: Api, output: str, name: str, reason: str | None, catch_up: str | None) -> None:
-    """Plan again from now on, and say what becomes of what the pause left behind."""
-    body = given(reason=reason, catch_up=_rule_body(catch_up))
-    made = api.call("POST", api.tenant_path("schedules", name, "resume"), body=body)
-    show_one(made, kind="ScheduleList", output=output)
-    click.echo(made["left_behind"]["sentence"], err=True)
-
-
 @schedule.command("catch-up")
 @click.argument("name")
 @click.option("--cause", type=click.Choice(["outage", "resume", "creation"]), help="[default: resume when paused]")
@@ -290,7 +266,7 @@ def catch_up(*, api: Api, output: str, name: str, listed: bool, **options: Any) 
     if listed:
         list_pages(api, path, kind="CatchUpList", output=output, columns=CATCH_UP_COLUMNS, paging=options, name="id")
         return
-    body = given(cause=cause, catch_up=_rule_body(policy), since=since)
+    body = given(cause=cause, catch_up=rule_given(policy), since=since)
     found = api.call("POST", f"{path}/preview", body=body)
     show_list([found], kind="CatchUpPreviewList", output=output, columns=PREVIEW_COLUMNS, name="sentence")
 
@@ -320,20 +296,6 @@ def release(*, api: Api, output: str, name: str, reason: str | None) -> None:
     """Let a strictly sequential line go on that a dead run holds up."""
     made = api.call("POST", api.tenant_path("schedules", name, "release"), body=given(reason=reason))
     show_one(made, kind="ScheduleList", output=output)
-
-
-@schedule.command("delete")
-@click.argument("name")
-@click.option("--reason", help="Why; kept with the history.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@force_option
-@with_api
-def delete(*, api: Api, output: str, name: str, reason: str | None, yes: bool, force: bool) -> None:
-    """End a schedule for good; its history stays."""
-    confirm(f"Delete the schedule {name}?", yes=yes)
-    api.change("DELETE", api.tenant_path("schedules", name), reason=reason, force=force)
-    if output == "name":
-        click.echo(name)
 
 
 @schedule.command("preview")
@@ -375,7 +337,7 @@ def revisions(*, api: Api, output: str, name: str, **paging: Any) -> None:
 
 def _body(*, input_text: str | None = None, catch_up: str | None = None, **options: Any) -> dict[str, Any]:
     """Build the part of a request that the options name."""
-    policy = (_rule_body(catch_up) or {}) | given(
+    policy = (rule_given(catch_up) or {}) | given(
         grace_seconds=options.pop("grace_seconds", None),
         window_seconds=options.pop("window_seconds", None),
     )
@@ -396,13 +358,6 @@ def _body(*, input_text: str | None = None, catch_up: str | None = None, **optio
     if calendars is not None:
         body["calendars"] = json_option(calendars, option="--calendars")
     return body | ({} if input_text is None else {"input": json_option(input_text, option="--input")})
-
-
-def _rule_body(text: str | None) -> dict[str, Any] | None:
-    """Read a catch-up policy: its name alone, or a JSON object."""
-    if text is None:
-        return None
-    return json_option(text, option="--catch-up") if text.lstrip().startswith("{") else {"policy": text}
 
 
 def _overlap(*, overlap: str | None, **numbers: Any) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import click
 
+from everwhen.cli.bulk import retagging
 from everwhen.cli.client import Api, force_option, with_api
 from everwhen.cli.listing import filtered, given, list_pages, paged, tagging, tags_given
 from everwhen.cli.output import Columns, confirm, show_one
@@ -113,3 +114,7 @@ def _body(**policies: Any) -> dict[str, Any]:
     retry = given(**{name: policies.pop(name) for name in names})
     tags = tags_given(policies.pop("tags"), no_tags=policies.pop("no_tags"))
     return given(**policies) | tags | ({"retry": retry} if retry else {})
+
+
+for command in retagging("task"):
+    task.add_command(command)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 import click
 
+from everwhen.cli.bulk import retagging
 from everwhen.cli.client import Api, force_option, with_api
 from everwhen.cli.listing import filtered, given, json_option, list_pages, paged
 from everwhen.cli.output import Columns, confirm, show_list, show_one
@@ -196,4 +197,4 @@ def _is_run(name: str) -> bool:
         return False
 
 
-COMMANDS: Final = (apply, list_command, get, delete, run, cancel, rerun, why)
+COMMANDS: Final = (apply, list_command, get, delete, run, cancel, rerun, why, *retagging("workflow"))

@@ -6,7 +6,8 @@
                                                  a person stopped it; `aborting` while its runs are cancelled
 
 An operation is about `total` items, each of them *left*, *done* (a run was made, or asked to end) or *skipped* (nothing
-was to be done any more). Of those done, `succeeded`, `dead` and `ended` (otherwise) count how their runs ended.
+was to be done any more). Of those done, `succeeded`, `dead` and `ended` (otherwise) count how their runs ended. What
+changes a thing that is defined has no run to wait for: once it is done it has succeeded.
 
 Invariants
 
@@ -25,6 +26,7 @@ from enum import StrEnum
 from typing import Final
 
 from everwhen.core.reasons import Reason
+from everwhen.core.tags import Tagged
 
 BURST: Final = timedelta(seconds=1)
 """How much of what a slow operator left undone may be made up for at once."""
@@ -42,6 +44,45 @@ class OperationKind(StrEnum):
     REDRIVE = "redrive"  # make a new run from a dead one
     BACKFILL = "backfill"  # make a run for an instant that has passed
     CANCEL_RUNS = "cancel_runs"  # end a run, or ask its worker to
+    PAUSE_SCHEDULES = "pause_schedules"
+    RESUME_SCHEDULES = "resume_schedules"
+    TAG_SCHEDULES = "tag_schedules"  # give a schedule tags, beside those that it has
+    UNTAG_SCHEDULES = "untag_schedules"
+    DELETE_SCHEDULES = "delete_schedules"
+    TAG_TASKS = "tag_tasks"
+    UNTAG_TASKS = "untag_tasks"
+    TAG_WORKFLOWS = "tag_workflows"
+    UNTAG_WORKFLOWS = "untag_workflows"
+
+
+class Verb(StrEnum):
+    """What an operation does to things that are defined."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    TAG = "tag"
+    UNTAG = "untag"
+    DELETE = "delete"
+
+
+MAKES_RUNS: Final = frozenset({OperationKind.REDRIVE, OperationKind.BACKFILL})
+
+CHANGES: Final = {
+    OperationKind.PAUSE_SCHEDULES: (Verb.PAUSE, Tagged.SCHEDULE),
+    OperationKind.RESUME_SCHEDULES: (Verb.RESUME, Tagged.SCHEDULE),
+    OperationKind.TAG_SCHEDULES: (Verb.TAG, Tagged.SCHEDULE),
+    OperationKind.UNTAG_SCHEDULES: (Verb.UNTAG, Tagged.SCHEDULE),
+    OperationKind.DELETE_SCHEDULES: (Verb.DELETE, Tagged.SCHEDULE),
+    OperationKind.TAG_TASKS: (Verb.TAG, Tagged.TASK),
+    OperationKind.UNTAG_TASKS: (Verb.UNTAG, Tagged.TASK),
+    OperationKind.TAG_WORKFLOWS: (Verb.TAG, Tagged.WORKFLOW),
+    OperationKind.UNTAG_WORKFLOWS: (Verb.UNTAG, Tagged.WORKFLOW),
+}
+"""Which kinds change things that are defined: how, and what."""
+
+TAGGING: Final = frozenset({Verb.TAG, Verb.UNTAG})
+EDITING: Final = frozenset(kind for kind, (verb, _) in CHANGES.items() if verb in {*TAGGING, Verb.DELETE})
+"""Which of them change what is defined, so that they take the permission to edit."""
 
 
 class OperationState(StrEnum):

@@ -208,6 +208,21 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
         "One of the first runs of the operation did not succeed, so the operation stopped.",
         remedy="Read the error of that run, mend it, and plan what is left anew.",
     ),
+    Reason.OPERATION_DONE_ALREADY: of(
+        Category.REFUSED, _INFO, "It was as the operation wanted it already, so there was nothing to change."
+    ),
+    Reason.OPERATION_ITEM_CHANGED: of(
+        Category.REFUSED, _INFO, "It had changed since the plan, and the operation's filter did not find it any more."
+    ),
+    Reason.OPERATION_ITEM_GONE: of(
+        Category.REFUSED, _INFO, "It was deleted before the operation came to it; what has its name since is another."
+    ),
+    Reason.OPERATION_ITEM_REFUSED: of(
+        Category.REFUSED,
+        _WARNING,
+        "The change was refused, as it would have been for anybody who had asked for it alone.",
+        remedy="Read the code beside it, and change that one by itself.",
+    ),
     Reason.OPERATION_MADE_ALREADY: of(
         Category.REFUSED, _INFO, "The same backfill had made a run for the instant before."
     ),

@@ -38,3 +38,8 @@ def canonical_tags(tags: Iterable[str]) -> tuple[str, ...]:
     if len(found) > MOST_TAGS:
         raise TagError(f"{len(found)} tags; at most {MOST_TAGS}")
     return found
+
+
+def retagged(before: Iterable[str], *, more: Iterable[str] = (), less: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return the tags of a thing with some more, or without some; raise TagError where there would be too many."""
+    return canonical_tags({*before, *more} - set(less))

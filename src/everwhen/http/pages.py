@@ -84,6 +84,17 @@ def read_number(cursor: str | None, *, of: str) -> int:
     return int(key)
 
 
+def read_place(cursor: str | None, *, of: str, default: int) -> int:
+    """Return the number that a cursor names, which may be below 0."""
+    key = read_cursor(cursor, of=of)
+    if key is None:
+        return default
+    digits = key.removeprefix("-")
+    if not digits.isascii() or not digits.isdecimal() or len(digits) > MOST_DIGITS:
+        raise _bad_cursor()
+    return int(key)
+
+
 def read_id(cursor: str | None, *, of: str, default: UUID) -> UUID:
     """Return the id that a cursor names."""
     key = read_cursor(cursor, of=of)

@@ -7,21 +7,25 @@ from uuid import UUID
 
 from fastapi import APIRouter, Path, Request, Response
 
-from everwhen.http.access import Access, Operator, Reader
+from everwhen.core.bulk import EDITING, OperationKind
+from everwhen.http.access import Access, Operator, Reader, require
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.manners import REPLAYED, reads
-from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, filter_query, page_of, read_id
+from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, filter_query, page_of, read_id, read_place
+from everwhen.http.roles import Permission
 from everwhen.lists import LAST_ID
-from everwhen.operations import service
-from everwhen.operations.model import OperationRow
+from everwhen.operations import listing, service
+from everwhen.operations.model import FIRST_SEQ, OperationRow
 from everwhen.operations.service import Asked, PersonsOrder
 from everwhen.operations.wire import (
     AbortIn,
+    ItemOut,
     OperationIn,
     OperationOut,
     OrderIn,
     PlanIn,
     PlanOut,
+    item_out,
     operation_out,
     plan_out,
 )
@@ -29,17 +33,23 @@ from everwhen.operations.wire import (
 router = APIRouter(route_class=ControlRoute, tags=["operations"])
 
 _LIST: Final = "operations"
+_ITEMS: Final = "operation-items"
 _CHANGED: Final[dict[int | str, dict[str, Any]]] = {409: {"description": "The plan is too old, or has changed"}}
 _STATE: Final[dict[int | str, dict[str, Any]]] = {409: {"description": "The operation's state does not allow it"}}
 
-Where = Annotated[str, filter_query(service.OPERATIONS)]
+Where = Annotated[str, filter_query(listing.OPERATIONS)]
+ItemsWhere = Annotated[str, filter_query(listing.ITEMS)]
 OperationId = Annotated[UUID, Path(description="An operation's id.")]
 
 
 @router.post("/v1/tenants/{tenant}/operations/plan", responses=_CHANGED)
 @reads
 async def plan_operation(*, access: Operator, body: PlanIn) -> PlanOut:
-    """Say what an operation would be about, and write nothing: the dry run. Its token is needed to carry it out."""
+    """Say what an operation would be about, and write nothing: the dry run. Its token is needed to carry it out.
+
+    What changes tags, or deletes, takes the permission to edit.
+    """
+    require(access.roles, _permission(body.kind))
     return plan_out(await service.plan(access.database, tenant_id=access.tenant_id, ask=body.ask()))
 
 
@@ -50,6 +60,7 @@ async def plan_operation(*, access: Operator, body: PlanIn) -> PlanOut:
 )
 async def create_operation(*, tenant: str, access: Operator, body: OperationIn, response: Response) -> OperationOut:
     """Carry out a plan. The same token always answers with the same operation."""
+    require(access.roles, _permission(body.kind))
     row, replayed = await service.start(
         access.database,
         tenant_id=access.tenant_id,
@@ -68,7 +79,7 @@ async def list_operations(
 ) -> Page[OperationOut]:
     """List operations, the newest first."""
     before = read_id(cursor, of=_LIST, default=LAST_ID)
-    found = await service.list_operations(
+    found = await listing.list_operations(
         access.database, tenant_id=access.tenant_id, before=before, limit=limit, where=where
     )
     return page_of(request, found, of=_LIST, out=_out)
@@ -78,6 +89,28 @@ async def list_operations(
 async def get_operation(*, operation: OperationId, access: Reader) -> OperationOut:
     """Read one operation: how far it is, and how its runs have ended."""
     return _out(await service.get_operation(access.database, tenant_id=access.tenant_id, operation_id=operation))
+
+
+@router.get("/v1/tenants/{tenant}/operations/{operation}/items")
+async def list_operation_items(
+    *,
+    request: Request,
+    operation: OperationId,
+    access: Reader,
+    where: ItemsWhere = "",
+    limit: Limit = DEFAULT_ITEMS,
+    cursor: Cursor = None,
+) -> Page[ItemOut]:
+    """List what an operation is about, in its order, and what has become of each: which were skipped, and why."""
+    found = await listing.list_items(
+        access.database,
+        tenant_id=access.tenant_id,
+        operation_id=operation,
+        after=read_place(cursor, of=_ITEMS, default=FIRST_SEQ),
+        limit=limit,
+        where=where,
+    )
+    return page_of(request, found, of=_ITEMS, out=item_out)
 
 
 @router.post("/v1/tenants/{tenant}/operations/{operation}/abort", responses=_STATE)
@@ -106,6 +139,10 @@ async def resume_operation(*, operation: OperationId, access: Operator, body: Or
     """Go on where it stopped."""
     order = _order(access, body and body.reason)
     return _out(await service.resume(access.database, tenant_id=access.tenant_id, operation_id=operation, order=order))
+
+
+def _permission(kind: OperationKind) -> Permission:
+    return Permission.EDIT if kind in EDITING else Permission.OPERATE
 
 
 def _order(access: Access, reason: str | None) -> PersonsOrder:

@@ -37,7 +37,10 @@ class Backfill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What an operation is to do. `filter` says which runs, canonically; `backfill` which instants instead."""
+    """What an operation is to do. `filter` says to what, canonically; `backfill` to which instants instead.
+
+    `tags` are what is to be given, or taken away; `until` is when a pause ends.
+    """
 
     kind: OperationKind
     filter: str | None
@@ -47,6 +50,8 @@ class Request:
     overlap: OverlapWish
     limits: Limits
     plan_token: str
+    tags: tuple[str, ...] = ()
+    until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,12 +103,40 @@ class OperationRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One item that is left: a run, or an instant."""
+    """One item that is left: a run, an instant, or a thing by its name, and its uid where it has one."""
 
     seq: int
     run_id: UUID | None
     nominal_at: datetime | None
     utc_offset_seconds: int | None
+    name: str | None
+    uid: UUID | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemRow:
+    """One item, and what has become of it; `detail` is the code of what refused it."""
+
+    seq: int
+    run_id: UUID | None
+    nominal_at: datetime | None
+    utc_offset_seconds: int | None
+    name: str | None
+    state: str
+    reason: str | None
+    detail: str | None
+    made_run_id: UUID | None
+
+
+class ItemState(StrEnum):
+    """What has become of an item."""
+
+    LEFT = "left"
+    DONE = "done"  # its run has not ended, as far as was seen
+    SKIPPED = "skipped"
+    SUCCEEDED = "succeeded"
+    DEAD = "dead"
+    ENDED = "ended"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +175,8 @@ def parse_request(text: str) -> Request:
         overlap=OverlapWish(data.get("overlap", OverlapWish.WAIT)),
         limits=Limits(**data["limits"]),
         plan_token=data["plan_token"],
+        tags=tuple(data.get("tags", ())),
+        until=None if data.get("until") is None else datetime.fromisoformat(data["until"]),
     )
 
 

@@ -1,7 +1,8 @@
 """The operator: carries operations out, one bounded step after another.
 
 A step takes the operation that has waited longest, looks how its runs have ended, asks the core what comes next, does
-up to a batch of items, and writes counters, rate and items, all in one transaction that holds the operation's row.
+up to a batch of items, and writes counters, rate and items, all in one transaction that holds the operation's row. What
+changes things that are defined is in `changing.py`.
 
 Safe in any number of copies: SKIP LOCKED sends a second copy to another operation. If a copy dies before the commit,
 none of the batch was made and the next step makes it again, with the same ids. After the commit all of it was, and
@@ -23,7 +24,7 @@ import structlog
 from everwhen import failpoints
 from everwhen.core import bulk
 from everwhen.core.backfill import Instant, backfilled_run_id
-from everwhen.core.bulk import FINISHED, Do, OperationKind, OperationState, Stop, Watch
+from everwhen.core.bulk import CHANGES, FINISHED, Do, OperationKind, OperationState, Stop, Watch
 from everwhen.core.filters import parse
 from everwhen.core.ids import derived_run_id
 from everwhen.core.quotas import day_of
@@ -33,8 +34,9 @@ from everwhen.dead_letters import service as dead_letters
 from everwhen.dead_letters.model import RedriveRequest
 from everwhen.errors import EverwhenError
 from everwhen.limits import quotas
-from everwhen.operations import plans, selecting, store
-from everwhen.operations.model import FIRST_SEQ, Backfill, Item, OperationRow, Order, Request, parse_request
+from everwhen.operations import changing, plans, selecting, store
+from everwhen.operations.model import FIRST_SEQ, Backfill, Item, ItemState, OperationRow, Order, Request, parse_request
+from everwhen.operations.telling import tell_end
 from everwhen.postgres.pool import Connection, Database
 from everwhen.roles import Tick
 from everwhen.runs import service as runs
@@ -82,6 +84,8 @@ class Operator:
                 return Tick(next_at=await store.next_due(conn))
             after = await self._step_or_stop(conn, row)
             await _save(conn, after)
+            if after.finished_at is not None and row.finished_at is None:
+                await tell_end(conn, after)
             failpoints.hit("operator.before_commit")
         failpoints.hit("operator.after_commit")
         return Tick(done=after.done + after.skipped - row.done - row.skipped, more=True)
@@ -122,11 +126,15 @@ class Operator:
         return replace(row, next_at=next_at)
 
     def _batch(self, request: Request) -> int:
+        if request.kind in CHANGES:
+            return min(self.batch, changing.at_once(request.kind))
         cancels = request.kind is OperationKind.CANCEL_RUNS
         return min(self.batch, CANCELLED_AT_ONCE) if cancels else self.batch
 
     async def _take(self, conn: Connection, row: OperationRow, request: Request, most: int) -> OperationRow:
         items = await store.take_items(conn, tenant_id=row.tenant_id, operation_id=row.id, limit=most)
+        if request.kind in CHANGES:
+            return await self._change(conn, row, request, items)
         day = row.tenant_id, day_of(conn.now)
         if request.kind is not OperationKind.CANCEL_RUNS:
             items = items[: (await quotas.use_runs(conn, {day: len(items)})).get(day, len(items))]
@@ -140,6 +148,7 @@ class Operator:
             seqs=[result.seq for result in results],
             states=[result.state for result in results],
             reasons=[result.reason for result in results],
+            details=[None] * len(results),
             made_run_ids=[result.run_id for result in results],
         )
         done = sum(result.state == "done" for result in results)
@@ -162,6 +171,29 @@ class Operator:
                 return await self._backfill(conn, row, request, items)
             case OperationKind.CANCEL_RUNS:
                 return await self._cancel(conn, row, items)
+            case _:
+                raise AssertionError(f"{request.kind} changes what is defined")
+
+    async def _change(
+        self, conn: Connection, row: OperationRow, request: Request, items: Sequence[Item]
+    ) -> OperationRow:
+        planned = plans.decode(request.plan_token)
+        assert planned is not None
+        asked = changing.parse_filter(request.kind, request.filter or "", now=conn.now)
+        step = changing.Step(row=row, request=request, asked=asked, as_of=planned.as_of, on_ended=self.on_ended)
+        outcomes = await changing.carry_out(conn, step, items)
+        await store.settle_items(
+            conn,
+            tenant_id=row.tenant_id,
+            operation_id=row.id,
+            seqs=[outcome.seq for outcome in outcomes],
+            states=[ItemState.SUCCEEDED if outcome.reason is None else ItemState.SKIPPED for outcome in outcomes],
+            reasons=[outcome.reason for outcome in outcomes],
+            details=[outcome.detail for outcome in outcomes],
+            made_run_ids=[None] * len(outcomes),
+        )
+        paced = bulk.paced(request.limits.rate, rate_at=row.rate_at, now=conn.now, taken=len(items))
+        return replace(changing.counted(row, outcomes), rate_at=paced, moved_at=conn.now)
 
     async def _redrive(
         self, conn: Connection, row: OperationRow, request: Request, items: Sequence[Item]

@@ -19,6 +19,12 @@ select %(tenant_id)s, %(operation_id)s, seq, run_id, nominal_at, utc_offset_seco
 from unnest(%(seqs)s::bigint[], %(run_ids)s::uuid[], %(nominal_ats)s::timestamptz[], %(utc_offsets)s::int[])
        as i (seq, run_id, nominal_at, utc_offset_seconds);
 
+-- name: insert_things
+-- Items that are schedules, tasks or workflows.
+insert into everwhen.operation_items (tenant_id, operation_id, seq, name, uid)
+select %(tenant_id)s, %(operation_id)s, seq, name, uid
+from unnest(%(seqs)s::bigint[], %(names)s::text[], %(uids)s::uuid[]) as i (seq, name, uid);
+
 -- name: get_operation
 select o.tenant_id, o.id, o.kind, o.state, o.state_reason, o.request::text as request, o.requested_by, o.reason,
        o.created_at, o.changed_by, o.changed_reason, o.changed_at, o.finished_at, o.moved_at, o.total, o.done, o.skipped,
@@ -74,7 +80,7 @@ where tenant_id = %(tenant_id)s and id = %(operation_id)s;
 
 -- name: take_items
 -- The next items that are left. Nobody else takes them: the caller holds the operation.
-select i.seq, i.run_id, i.nominal_at, i.utc_offset_seconds
+select i.seq, i.run_id, i.nominal_at, i.utc_offset_seconds, i.name, i.uid
 from everwhen.operation_items i
 where i.tenant_id = %(tenant_id)s and i.operation_id = %(operation_id)s and i.state = 'left'
 order by i.seq
@@ -84,8 +90,24 @@ limit %(limit)s;
 update everwhen.operation_items i
 set state = (%(states)s::text[])[array_position(%(seqs)s::bigint[], i.seq)],
     reason = (%(reasons)s::text[])[array_position(%(seqs)s::bigint[], i.seq)],
+    detail = (%(details)s::text[])[array_position(%(seqs)s::bigint[], i.seq)],
     made_run_id = (%(made_run_ids)s::uuid[])[array_position(%(seqs)s::bigint[], i.seq)]
 where i.tenant_id = %(tenant_id)s and i.operation_id = %(operation_id)s and i.seq = any(%(seqs)s::bigint[]);
+
+-- name: list_items
+-- All of them, in their order.
+select i.seq, i.run_id, i.nominal_at, i.utc_offset_seconds, i.name, i.state, i.reason, i.detail, i.made_run_id
+from everwhen.operation_items i
+where i.tenant_id = %(tenant_id)s and i.operation_id = %(operation_id)s and i.seq > %(after)s
+order by i.seq
+limit %(limit)s;
+
+-- name: list_items_in_state
+select i.seq, i.run_id, i.nominal_at, i.utc_offset_seconds, i.name, i.state, i.reason, i.detail, i.made_run_id
+from everwhen.operation_items i
+where i.tenant_id = %(tenant_id)s and i.operation_id = %(operation_id)s and i.state = %(state)s and i.seq > %(after)s
+order by i.seq
+limit %(limit)s;
 
 -- name: list_done
 -- Items whose runs may still go on, after one of them: what an abort cancels.

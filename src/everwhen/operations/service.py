@@ -16,30 +16,27 @@ from uuid import UUID
 
 from everwhen.core import ids
 from everwhen.core.backfill import Include, Instant, backfill_id_of
-from everwhen.core.bulk import Limits, OperationKind, OperationState
-from everwhen.core.filters import Filter, Moment, Vocabulary, Word, moment, within
+from everwhen.core.bulk import CHANGES, MAKES_RUNS, TAGGING, Limits, OperationKind, OperationState, Verb
+from everwhen.core.filters import Filter, moment
 from everwhen.core.overlap import OverlapWish
 from everwhen.core.reasons import Reason
 from everwhen.errors import Conflict, InvalidInput, NotFound
-from everwhen.lists import LAST_ID, Listed, read_filter, walk
-from everwhen.operations import plans, selecting, store
-from everwhen.operations.model import FIRST_SEQ, Backfill, OperationRow, Order, Request, request_to_json
+from everwhen.operations import changing, plans, selecting, store
+from everwhen.operations.kinds.protocol import Found
+from everwhen.operations.model import (
+    FIRST_SEQ,
+    Backfill,
+    OperationRow,
+    Order,
+    Request,
+    request_to_json,
+)
 from everwhen.operations.plans import Token
+from everwhen.pauses.service import refuse_until
 from everwhen.postgres.pool import Connection, Database
 from everwhen.runs import service as runs
 from everwhen.runs.service import RunView
 from everwhen.schedules import service as schedules
-
-OPERATIONS: Final = Vocabulary(
-    fields={
-        "kind": Word(choices=frozenset(OperationKind)),
-        "state": Word(choices=frozenset(OperationState)),
-        "by": Word(),
-        "created": Moment(),
-    },
-    short=within("created"),
-)
-"""What a filter of operations says."""
 
 SAMPLE: Final = 5
 ITEMS_AT_ONCE: Final = 10_000
@@ -64,7 +61,10 @@ class BackfillAsk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """What a caller asks for: runs by a filter, or instants by a backfill."""
+    """What a caller asks for: runs, schedules, tasks or workflows by a filter, or instants by a backfill.
+
+    `tags` are what things are to be given, or what is to be taken from them; `until` is when a pause ends.
+    """
 
     kind: OperationKind
     filter: str = ""
@@ -73,6 +73,8 @@ class Ask:
     priority: int | None = None
     overlap: OverlapWish = OverlapWish.WAIT
     limits: Limits = field(default_factory=Limits)
+    tags: tuple[str, ...] = ()
+    until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +107,7 @@ class Planned:
     expires_at: datetime
     runs: Sequence[RunView]
     instants: Sequence[Instant]
+    things: Sequence[Found]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +136,7 @@ class _Looked:
     planned: Planned
     seen: Token
     run_ids: Sequence[UUID] = ()
+    things: Sequence[Found] = ()
 
 
 async def plan(db: Database, *, tenant_id: UUID, ask: Ask) -> Planned:
@@ -165,33 +169,13 @@ async def start(db: Database, *, tenant_id: UUID, ask: Ask, asked: Asked) -> tup
     _refuse_change(looked, seen)
     async with db.tenant(tenant_id) as conn:
         made = await _write(conn, looked, operation_id=operation_id, tenant_id=tenant_id, asked=asked)
-        return await _read(conn, tenant_id, operation_id), not made
+        return await read_operation(conn, tenant_id, operation_id), not made
 
 
 async def get_operation(db: Database, *, tenant_id: UUID, operation_id: UUID) -> OperationRow:
     """Read one operation; raise NotFound."""
     async with db.tenant(tenant_id) as conn:
-        return await _read(conn, tenant_id, operation_id)
-
-
-async def list_operations(
-    db: Database, *, tenant_id: UUID, before: UUID = LAST_ID, limit: int, where: str = ""
-) -> Listed[OperationRow]:
-    """Return up to `limit` operations with ids below `before` that the filter `where` finds, the newest first."""
-    async with db.tenant(tenant_id) as conn:
-        return await walk(
-            lambda before, limit: store.list_operations(conn, tenant_id=tenant_id, before=before, limit=limit),
-            start=before,
-            key=lambda row: row.id,
-            limit=limit,
-            asked=read_filter(where, OPERATIONS, now=conn.now),
-            values=lambda row: {
-                "kind": row.kind,
-                "state": row.state,
-                "by": row.requested_by,
-                "created": row.created_at,
-            },
-        )
+        return await read_operation(conn, tenant_id, operation_id)
 
 
 async def abort(
@@ -234,7 +218,7 @@ async def _move(db: Database, tenant_id: UUID, operation_id: UUID, move: _Move, 
             finished_at=conn.now if over else None,
             now=conn.now,
         )
-        row = await _read(conn, tenant_id, operation_id)
+        row = await read_operation(conn, tenant_id, operation_id)
     if not moved and row.state not in move.settled:
         raise Conflict(f"The operation is {row.state}.", code="operation.state")
     return row
@@ -245,6 +229,8 @@ async def _look(db: Database, *, tenant_id: UUID, ask: Ask, as_of: datetime, tru
     if ask.kind is OperationKind.BACKFILL:
         assert ask.backfill is not None
         return await _look_back(db, tenant_id=tenant_id, ask=ask, as_of=as_of, trusted=trusted)
+    if ask.kind in CHANGES:
+        return await _look_at_things(db, tenant_id=tenant_id, ask=ask, as_of=as_of)
     asked = selecting.read_bulk_filter(ask.kind, ask.filter, as_of=as_of)
     async with db.tenant(tenant_id) as conn:
         found = await selecting.select_runs(conn, tenant_id=tenant_id, kind=ask.kind, asked=asked, as_of=as_of)
@@ -259,6 +245,25 @@ async def _look(db: Database, *, tenant_id: UUID, ask: Ask, as_of: datetime, tru
     return _Looked(
         planned=_planned(ask, seen, filter=asked, whole=found.whole, runs=sample), seen=seen, run_ids=run_ids
     )
+
+
+async def _look_at_things(db: Database, *, tenant_id: UUID, ask: Ask, as_of: datetime) -> _Looked:
+    asked = changing.read_bulk_filter(ask.kind, ask.filter, as_of=as_of)
+    refuse_until(ask.until, now=as_of)
+    async with db.tenant(tenant_id) as conn:
+        found = await changing.select(conn, tenant_id=tenant_id, kind=ask.kind, asked=asked, as_of=as_of)
+    whole = len(found) <= changing.MOST_THINGS
+    found = found[: changing.MOST_THINGS]
+    until = () if ask.until is None else (moment(ask.until),)
+    seen = Token(
+        as_of=as_of,
+        count=len(found),
+        items=plans.short_digest(changing.digest(found)),
+        request=plans.digest_of(ask.kind, asked.canonical, ",".join(ask.tags), *until),
+    )
+    things = found if ask.order is Order.OLDEST else found[::-1]
+    planned = _planned(ask, seen, filter=asked, whole=whole, things=things[:SAMPLE])
+    return _Looked(planned=planned, seen=seen, things=things)
 
 
 async def _look_back(db: Database, *, tenant_id: UUID, ask: Ask, as_of: datetime, trusted: Token | None) -> _Looked:
@@ -329,6 +334,7 @@ def _planned(ask: Ask, seen: Token, *, whole: bool, **found: Any) -> Planned:
         expires_at=seen.as_of + plans.VALID,
         runs=found.get("runs", ()),
         instants=found.get("instants", ()),
+        things=found.get("things", ()),
     )
 
 
@@ -355,9 +361,15 @@ def _refuse_misfit(ask: Ask) -> None:
     if fills and ask.filter:
         raise InvalidInput.at("/filter", "A backfill is of a schedule's range.", code="operation.misfit")
     about_runs = ask.priority, ask.overlap, replace(limits, rate=None)
-    if ask.kind is OperationKind.CANCEL_RUNS and about_runs != (None, OverlapWish.WAIT, Limits()):
-        detail = "Cancelling makes no runs: it takes a rate, and nothing that is about the runs it would make."
+    if ask.kind not in MAKES_RUNS and about_runs != (None, OverlapWish.WAIT, Limits()):
+        detail = "This makes no runs: it takes a rate, and nothing that is about the runs it would make."
         raise InvalidInput.at("/kind", detail, code="operation.misfit")
+    verb, _ = CHANGES.get(ask.kind, (None, None))
+    if bool(ask.tags) != (verb in TAGGING):
+        detail = "Say which tags to give, or to take away; nothing else takes tags."
+        raise InvalidInput.at("/tags", detail, code="operation.misfit")
+    if ask.until is not None and verb is not Verb.PAUSE:
+        raise InvalidInput.at("/until", "Only a pause has an end.", code="operation.misfit")
     if ask.backfill is not None and ask.backfill.only and ask.backfill.include is Include.ALL:
         raise InvalidInput.at("/backfill/only", "Either all instants, or only some.", code="operation.misfit")
 
@@ -377,6 +389,8 @@ async def _write(conn: Connection, looked: _Looked, *, operation_id: UUID, tenan
         overlap=planned.ask.overlap,
         limits=planned.ask.limits,
         plan_token=asked.token,
+        tags=planned.ask.tags,
+        until=planned.ask.until,
     )
     made = await store.insert_operation(
         conn,
@@ -398,6 +412,16 @@ async def _write(conn: Connection, looked: _Looked, *, operation_id: UUID, tenan
         for first in range(0, len(looked.run_ids), ITEMS_AT_ONCE):
             part = looked.run_ids[first : first + ITEMS_AT_ONCE]
             await _insert_runs(conn, tenant_id, operation_id, part, first=first)
+        for first in range(0, len(looked.things), ITEMS_AT_ONCE):
+            things = looked.things[first : first + ITEMS_AT_ONCE]
+            await store.insert_things(
+                conn,
+                tenant_id=tenant_id,
+                operation_id=operation_id,
+                seqs=range(first, first + len(things)),
+                names=[each.name for each in things],
+                uids=[each.uid for each in things],
+            )
     return bool(made)
 
 
@@ -416,7 +440,8 @@ async def _insert_runs(
     )
 
 
-async def _read(conn: Connection, tenant_id: UUID, operation_id: UUID) -> OperationRow:
+async def read_operation(conn: Connection, tenant_id: UUID, operation_id: UUID) -> OperationRow:
+    """Read one operation in the caller's transaction; raise NotFound."""
     row = await store.get_operation(conn, tenant_id=tenant_id, operation_id=operation_id)
     if row is None:
         raise NotFound("There is no such operation.", code="operation.unknown")

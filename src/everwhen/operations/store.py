@@ -7,7 +7,7 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
-from everwhen.operations.model import DoneItem, Item, OperationRow, Seen
+from everwhen.operations.model import DoneItem, Item, ItemRow, OperationRow, Seen
 from everwhen.postgres.fetch import execute_count, fetch_all, fetch_one, fetch_optional
 from everwhen.postgres.sql import load
 
@@ -78,6 +78,40 @@ async def insert_items(
             "utc_offsets": list(utc_offsets),
         },
     )
+
+
+async def insert_things(
+    conn: Conn,
+    *,
+    tenant_id: UUID,
+    operation_id: UUID,
+    seqs: Sequence[int],
+    names: Sequence[str],
+    uids: Sequence[UUID | None],
+) -> int:
+    """Write which things an operation is about; return how many there are."""
+    params = {
+        "tenant_id": tenant_id,
+        "operation_id": operation_id,
+        "seqs": list(seqs),
+        "names": list(names),
+        "uids": list(uids),
+    }
+    return await execute_count(conn, _SQL["insert_things"], params)
+
+
+async def list_items(conn: Conn, *, tenant_id: UUID, operation_id: UUID, after: int, limit: int) -> list[ItemRow]:
+    """Up to `limit` items after one of them, in their order."""
+    params = {"tenant_id": tenant_id, "operation_id": operation_id, "after": after, "limit": limit}
+    return await fetch_all(conn, _SQL["list_items"], params, ItemRow)
+
+
+async def list_items_in_state(
+    conn: Conn, *, tenant_id: UUID, operation_id: UUID, state: str, after: int, limit: int
+) -> list[ItemRow]:
+    """Up to `limit` items in a state after one of them, in their order."""
+    params = {"tenant_id": tenant_id, "operation_id": operation_id, "state": state, "after": after, "limit": limit}
+    return await fetch_all(conn, _SQL["list_items_in_state"], params, ItemRow)
 
 
 async def get_operation(conn: Conn, *, tenant_id: UUID, operation_id: UUID) -> OperationRow | None:
@@ -205,6 +239,7 @@ async def settle_items(
     seqs: Sequence[int],
     states: Sequence[str],
     reasons: Sequence[str | None],
+    details: Sequence[str | None],
     made_run_ids: Sequence[UUID | None],
 ) -> int:
     """Write what became of items; return how many."""
@@ -217,6 +252,7 @@ async def settle_items(
             "seqs": list(seqs),
             "states": list(states),
             "reasons": list(reasons),
+            "details": list(details),
             "made_run_ids": list(made_run_ids),
         },
     )

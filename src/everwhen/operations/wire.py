@@ -7,14 +7,15 @@ from uuid import UUID
 from pydantic import BaseModel, Field, Strict
 
 from everwhen.core.backfill import Include
-from everwhen.core.bulk import Limits, OperationKind, OperationState, seconds_left
+from everwhen.core.bulk import CHANGES, Limits, OperationKind, OperationState, Verb, seconds_left
 from everwhen.core.filters import MOST_TEXT
 from everwhen.core.lifecycle import RunState
 from everwhen.core.overlap import OverlapWish
 from everwhen.http.access import NAME_PATTERN
-from everwhen.http.fields import Instant, Name, Priority, Sentence, Utc, Wire
+from everwhen.http.fields import Instant, Name, Priority, Sentence, Tags, Utc, Wire
 from everwhen.http.reasons import ReasonCode
-from everwhen.operations.model import OperationRow, Order, Request, parse_request
+from everwhen.operations.kinds.protocol import Found
+from everwhen.operations.model import ItemRow, ItemState, OperationRow, Order, Request, parse_request
 from everwhen.operations.service import BACKFILL_PRIORITY, Ask, BackfillAsk, Planned
 from everwhen.runs.model import ref_of
 from everwhen.runs.service import RunView
@@ -38,14 +39,17 @@ class BackfillIn(Wire):
 
 
 class PlanIn(Wire):
-    """What an operation is to do: by a filter of runs, or by a range of a schedule."""
+    """What an operation is to do: to what a filter finds, or to a range of a schedule."""
 
     kind: OperationKind
     filter: Annotated[str, Field(max_length=MOST_TEXT)] = Field(
         default="",
-        description="Which runs, such as `task:billing since:3d`; a redrive implies `state:dead letter:open`.",
+        description="Which runs, schedules, tasks or workflows, in the terms of their list, such as `task:billing`; a "
+        "redrive implies `state:dead letter:open`, a pause `state:active`, a resumption `state:paused`.",
     )
     backfill: BackfillIn | None = None
+    tags: Tags = Field(default=(), description="What to give, or to take away: of kinds that do so.")
+    until: Instant | None = Field(default=None, description="When a pause ends by itself; null: when somebody ends it.")
     order: Order = Order.OLDEST
     priority: Priority | None = Field(
         default=None, description=f"Of the runs it makes; null: the dead run's, or {BACKFILL_PRIORITY} for a backfill."
@@ -80,6 +84,8 @@ class PlanIn(Wire):
                 most_dead=self.stop_after_dead,
                 most_dead_share=self.stop_dead_share,
             ),
+            tags=self.tags,
+            until=self.until,
         )
 
 
@@ -104,8 +110,9 @@ class OrderIn(Wire):
 
 
 class SampleOut(BaseModel):
-    """One item: a run, or an instant (`local` by the schedule's clock)."""
+    """One item: a run, an instant (`local` by the schedule's clock), or a schedule, task or workflow by its name."""
 
+    name: str | None = None
     run_id: UUID | None
     ref: str | None
     task: str | None
@@ -153,6 +160,19 @@ class CountsOut(BaseModel):
     under_way: int
 
 
+class ItemOut(BaseModel):
+    """One item, and what has become of it."""
+
+    number: int = Field(description="Its place in the order.")
+    state: ItemState = Field(description="`done`: its run has not ended, as far as was seen.")
+    reason_code: ReasonCode | None = Field(description="Why it was skipped.")
+    refusal: str | None = Field(description="The code of the problem that a request for it alone would have met.")
+    name: str | None = Field(description="Of a schedule, task or workflow.")
+    run_id: UUID | None = Field(description="Of the run that was to be redriven, or cancelled.")
+    nominal_at: Utc | None = Field(description="Of the instant that was to be filled.")
+    made_run_id: UUID | None = Field(description="The run whose end counts.")
+
+
 class OperationOut(BaseModel):
     """An operation as it is now."""
 
@@ -169,6 +189,8 @@ class OperationOut(BaseModel):
     finished_at: Utc | None
     filter: str | None
     backfill: BackfillOut | None
+    tags: list[str]
+    until: Utc | None
     order: Order
     priority: int | None
     overlap: OverlapWish
@@ -198,6 +220,7 @@ def plan_out(planned: Planned) -> PlanOut:
         sample=[
             *map(_run_sample, planned.runs),
             *(_instant_sample(each.nominal_at, each.utc_offset) for each in planned.instants),
+            *map(_thing_sample, planned.things),
         ],
         plan_token=planned.token,
         expires_at=planned.expires_at,
@@ -222,6 +245,8 @@ def operation_out(row: OperationRow, *, now: datetime) -> OperationOut:
         finished_at=row.finished_at,
         filter=request.filter,
         backfill=_backfill_out(request),
+        tags=list(request.tags),
+        until=request.until,
         order=request.order,
         priority=request.priority,
         overlap=request.overlap,
@@ -241,6 +266,20 @@ def operation_out(row: OperationRow, *, now: datetime) -> OperationOut:
             under_way=progress.under_way,
         ),
         eta_seconds=None if over else seconds_left(progress, rate=request.limits.rate, elapsed=now - row.created_at),
+    )
+
+
+def item_out(row: ItemRow) -> ItemOut:
+    """Return an item as the wire has it."""
+    return ItemOut(
+        number=row.seq,
+        state=ItemState(row.state),
+        reason_code=row.reason,
+        refusal=row.detail,
+        name=row.name,
+        run_id=row.run_id,
+        nominal_at=row.nominal_at,
+        made_run_id=row.made_run_id,
     )
 
 
@@ -267,7 +306,7 @@ def _sentences(planned: Planned, seconds: float | None) -> list[str]:
         OperationKind.REDRIVE: f"{count} dead runs would be run anew, each as a new run that is linked to it.",
         OperationKind.BACKFILL: f"{count} instants would get a run.",
         OperationKind.CANCEL_RUNS: f"{count} runs would be cancelled.",
-    }[planned.ask.kind]
+    }.get(planned.ask.kind) or _change_sentence(planned.ask, count)
     told = [what]
     if not planned.whole:
         told.append("That is more than one operation takes on: narrow what is meant.")
@@ -276,6 +315,23 @@ def _sentences(planned: Planned, seconds: float | None) -> list[str]:
     if planned.ask.limits.canary:
         told.append(f"The first {planned.ask.limits.canary:,} have to succeed before the others are made.")
     return told
+
+
+def _change_sentence(ask: Ask, count: str) -> str:
+    verb, thing = CHANGES[ask.kind]
+    tags = ", ".join(ask.tags)
+    done = {
+        Verb.PAUSE: "paused" if ask.until is None else f"paused until {ask.until.isoformat()}",
+        Verb.RESUME: "resumed, each with its own catch-up",
+        Verb.TAG: f"given {tags}",
+        Verb.UNTAG: f"relieved of {tags}",
+        Verb.DELETE: "deleted",
+    }[verb]
+    return f"{count} {thing}s would be {done}."
+
+
+def _thing_sample(found: Found) -> SampleOut:
+    return SampleOut(name=found.name, run_id=None, ref=None, task=None, state=None, at=found.created_at, local=None)
 
 
 def _run_sample(view: RunView) -> SampleOut:

@@ -15,7 +15,6 @@ from everwhen.core.overlap import Overlap
 from everwhen.core.overlap_json import explain_overlap
 from everwhen.core.reasons import Reason
 from everwhen.core.sentences import sentence_of
-from everwhen.core.targets import workflow_of
 from everwhen.core.triggers import Occurrence, Timing, find_seed
 from everwhen.core.zones import tz_version
 from everwhen.http.access import NAME_PATTERN, Access, Editor, Operator, Reader
@@ -60,6 +59,7 @@ from everwhen.schedules.wire import (
     draft_of,
     flex_of,
     overlap_of,
+    schedule_out,
     seeded,
     timing_of,
 )
@@ -96,7 +96,7 @@ async def list_schedules(
     found = await service.list_schedules(
         access.database, tenant_id=access.tenant_id, after=after, limit=limit, where=where
     )
-    return page_of(request, found, of=_LIST, out=_out)
+    return page_of(request, found, of=_LIST, out=schedule_out)
 
 
 @router.post("/v1/tenants/{tenant}/schedules/preview")
@@ -204,7 +204,7 @@ async def resume_schedule(
         rule=None if body is None or body.catch_up is None else rule_of(body.catch_up),
     )
     tag(response, resumed.schedule.revision)
-    return ResumedOut(**_out(resumed.schedule).model_dump(), left_behind=preview_out(resumed.left_behind))
+    return ResumedOut(**schedule_out(resumed.schedule).model_dump(), left_behind=preview_out(resumed.left_behind))
 
 
 @router.post("/v1/tenants/{tenant}/schedules/{name}/release", responses=_BUSY)
@@ -280,29 +280,7 @@ def _change(access: Access, reason: str | None, expected: Expected = ANY) -> ser
 
 def _tagged(response: Response, schedule: Schedule) -> ScheduleOut:
     tag(response, schedule.revision)
-    return _out(schedule)
-
-
-def _out(schedule: Schedule) -> ScheduleOut:
-    return ScheduleOut(
-        uid=schedule.uid,
-        name=schedule.name,
-        state=schedule.state,
-        state_reason=schedule.state_reason,
-        paused_until=schedule.paused_until,
-        revision=schedule.revision,
-        task=schedule.task,
-        workflow=workflow_of(schedule.task),
-        input=schedule.input,
-        priority=schedule.priority,
-        tags=schedule.tags,
-        owner=schedule.owner,
-        next_at=schedule.next_at,
-        last_error=schedule.last_error,
-        created_at=schedule.created_at,
-        updated_at=schedule.updated_at,
-        **json.loads(schedule.definition),
-    )
+    return schedule_out(schedule)
 
 
 def _revision_out(before: Revision | None, revision: Revision) -> RevisionOut:

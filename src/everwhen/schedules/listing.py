@@ -12,7 +12,7 @@ from everwhen.core.targets import workflow_of
 from everwhen.lists import Listed, Read, read_filter, walk
 from everwhen.postgres.pool import Connection
 from everwhen.schedules import store
-from everwhen.schedules.model import ScheduleHead, ScheduleRow, ScheduleState
+from everwhen.schedules.model import CursorRow, ScheduleHead, ScheduleRow, ScheduleState
 
 SCHEDULES: Final = Vocabulary(
     fields={
@@ -46,7 +46,12 @@ async def list_heads(
 ) -> Listed[ScheduleHead]:
     """Return the heads of up to `limit` schedules after `after` that a filter finds, by name."""
     return await walk(
-        _along(conn, tenant_id, asked), start=after, key=lambda head: head.name, limit=limit, asked=asked, values=_said
+        _along(conn, tenant_id, asked),
+        start=after,
+        key=lambda head: head.name,
+        limit=limit,
+        asked=asked,
+        values=said_of,
     )
 
 
@@ -61,7 +66,8 @@ def _along(conn: Connection, tenant_id: UUID, asked: Filter) -> Read[str, Schedu
     return read
 
 
-def _said(head: ScheduleHead) -> Values:
+def said_of(head: ScheduleHead | CursorRow) -> Values:
+    """Return what a filter compares a schedule by."""
     workflow = workflow_of(head.task)
     return {
         "tag": head.tags,

@@ -84,3 +84,8 @@ async def page_schedules(
 async def lock_schedules(conn: Connection, *, tenant_id: UUID, uids: Sequence[UUID]) -> None:
     """Keep other changes away from these schedules until the transaction ends; in the order of the key."""
     await store.lock_for_rezoning(conn, tenant_ids=[tenant_id], uids=uids)
+
+
+async def lock_schedule_of(conn: Connection, *, tenant_id: UUID, uid: UUID) -> CursorRow | None:
+    """Lock a schedule by its uid, for a change, as `service.lock_schedule` does; None when it was deleted."""
+    return await store.lock_cursor_of(conn, tenant_id=tenant_id, uid=uid)

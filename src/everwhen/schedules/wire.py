@@ -1,6 +1,7 @@
 """What schedules look like on the wire, in both directions."""
 
 import dataclasses
+import json
 from typing import Annotated, Any, Final, Literal, NamedTuple, Self
 from uuid import UUID
 
@@ -20,7 +21,7 @@ from everwhen.core.overlap import (
 from everwhen.core.overlap_json import parse_overlap
 from everwhen.core.presets import apply_preset
 from everwhen.core.streaks import MOST_FAILURES
-from everwhen.core.targets import workflow_task
+from everwhen.core.targets import workflow_of, workflow_task
 from everwhen.core.triggers import (
     Timing,
     Trigger,
@@ -36,7 +37,7 @@ from everwhen.core.zones import FoldPolicy, GapPolicy
 from everwhen.http.fields import Instant, Name, Owner, Payload, Priority, Sentence, Tags, Utc, Wire
 from everwhen.http.payloads import PayloadValue, WithPayloads
 from everwhen.http.reasons import ReasonCode, ReasonSentence
-from everwhen.schedules.model import RevisionAction, ScheduleDraft, ScheduleState, Spec
+from everwhen.schedules.model import RevisionAction, Schedule, ScheduleDraft, ScheduleState, Spec
 from everwhen.schedules.wire_catchup import CatchUpFields, CatchUpPreviewOut, catch_up_of
 from everwhen.schedules.wire_triggers import AtTrigger, Text, TriggerIn
 
@@ -233,6 +234,29 @@ class ScheduleOut(WithPayloads):
     last_error: str | None = Field(description="Why the planner put the schedule off; null when it did not.")
     created_at: Utc
     updated_at: Utc
+
+
+def schedule_out(schedule: Schedule) -> ScheduleOut:
+    """Return a schedule as the wire has it."""
+    return ScheduleOut(
+        uid=schedule.uid,
+        name=schedule.name,
+        state=schedule.state,
+        state_reason=schedule.state_reason,
+        paused_until=schedule.paused_until,
+        revision=schedule.revision,
+        task=schedule.task,
+        workflow=workflow_of(schedule.task),
+        input=schedule.input,
+        priority=schedule.priority,
+        tags=schedule.tags,
+        owner=schedule.owner,
+        next_at=schedule.next_at,
+        last_error=schedule.last_error,
+        created_at=schedule.created_at,
+        updated_at=schedule.updated_at,
+        **json.loads(schedule.definition),
+    )
 
 
 class ResumedOut(ScheduleOut):

@@ -186,6 +186,18 @@ async def delete_task(db: Database, *, tenant_id: UUID, name: str, expected: Exp
         await set_tags(conn, **key, kind=Tagged.TASK, before=row.tags, tags=())
 
 
+async def lock_task(conn: Connection, *, tenant_id: UUID, name: str) -> Task | None:
+    """Keep other changes of a task away until the transaction ends."""
+    row = await store.lock_task(conn, tenant_id=tenant_id, name=name)
+    return None if row is None else task_from_row(row)
+
+
+async def retag_task(conn: Connection, *, tenant_id: UUID, name: str, tags: Sequence[str]) -> Task:
+    """Give a task other tags in the caller's transaction, as `update_task` does; raise NotFound."""
+    row = await _locked(conn, tenant_id, name, ANY)
+    return await _change(conn, row, {"tags": tuple(tags)}, tenant_id=tenant_id, expected=ANY)
+
+
 async def _locked(conn: Connection, tenant_id: UUID, name: str, expected: Expected) -> TaskRow:
     row = await store.lock_task(conn, tenant_id=tenant_id, name=name)
     if row is None:

@@ -672,7 +672,7 @@ cross join lateral (
   select count(*) as total, count(*) filter (where i.state not in ('left', 'skipped')) as done,
          count(*) filter (where i.state = 'skipped') as skipped, count(*) filter (where i.state = 'succeeded') as succeeded,
          count(*) filter (where i.state = 'dead') as dead, count(*) filter (where i.state = 'ended') as ended,
-         count(distinct i.made_run_id) as apart
+         count(distinct coalesce(i.made_run_id::text, i.name)) filter (where i.state not in ('left', 'skipped')) as apart
   from everwhen.operation_items i
   where i.tenant_id = o.tenant_id and i.operation_id = o.id) i
 cross join lateral (
@@ -681,7 +681,7 @@ where (o.done, o.skipped, o.succeeded, o.dead, o.ended) is distinct from
         (i.done, i.skipped, i.succeeded, i.dead, i.ended)
    or i.apart <> i.done
    or (o.total <> i.total and (o.kind <> 'backfill' or o.state in ('running', 'succeeded')))
-   or r.made <> case when o.kind = 'cancel_runs' then 0 else o.done end
+   or r.made <> case when o.kind in ('redrive', 'backfill') then o.done else 0 end
 limit %(limit)s;
 
 -- name: more_running_than_allowed

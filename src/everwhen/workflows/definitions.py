@@ -91,24 +91,42 @@ async def replace_workflow(  # what a change says
     Raises NotFound, PreconditionFailed when it is not the version that was expected, and InvalidInput.
     """
     async with db.tenant(tenant_id) as conn:
-        before = await catalogue.lock_workflow(conn, tenant_id=tenant_id, name=name)
+        before = await lock_workflow(conn, tenant_id=tenant_id, name=name)
         if before is None:
             raise unknown()
         refuse_stale(expected, before.version)
-        workflow = read_definition(name, definition)
-        await _check_tasks(conn, tenant_id, workflow)
-        told = json.loads(before.definition)
-        if told == workflow_to_json(workflow) and (not change.has_owner or before.owner == change.owner):
-            return before
-        key: dict[str, Any] = {"tenant_id": tenant_id, "name": name, "among": expected.among}
-        owned: dict[str, Any] = {"owner": change.owner, "has_owner": change.has_owner}
-        version = await catalogue.next_version(conn, **key, **owned, tags=workflow.tags, now=conn.now)
-        if version is None:
-            raise stale(expected, before.version)
-        own = told.get("tags", ())
-        await set_tags(conn, tenant_id=tenant_id, kind=Tagged.WORKFLOW, name=name, before=own, tags=workflow.tags)
-        await _write(conn, tenant_id, workflow, version=version, change=change)
-        return await _read(conn, tenant_id, name)
+        return await change_workflow(conn, before, definition, tenant_id=tenant_id, change=change, expected=expected)
+
+
+async def lock_workflow(conn: Connection, *, tenant_id: UUID, name: str) -> WorkflowRow | None:
+    """Keep other changes of a workflow away until the transaction ends."""
+    return await catalogue.lock_workflow(conn, tenant_id=tenant_id, name=name)
+
+
+async def change_workflow(
+    conn: Connection,
+    before: WorkflowRow,
+    definition: Mapping[str, Any],
+    *,
+    tenant_id: UUID,
+    change: Change,
+    expected: Expected = ANY,
+) -> WorkflowRow:
+    """Write the next version of a workflow that the caller has locked, as `replace_workflow` does."""
+    workflow = read_definition(before.name, definition)
+    await _check_tasks(conn, tenant_id, workflow)
+    told = json.loads(before.definition)
+    if told == workflow_to_json(workflow) and (not change.has_owner or before.owner == change.owner):
+        return before
+    key: dict[str, Any] = {"tenant_id": tenant_id, "name": before.name, "among": expected.among}
+    owned: dict[str, Any] = {"owner": change.owner, "has_owner": change.has_owner}
+    version = await catalogue.next_version(conn, **key, **owned, tags=workflow.tags, now=conn.now)
+    if version is None:
+        raise stale(expected, before.version)
+    own = told.get("tags", ())
+    await set_tags(conn, tenant_id=tenant_id, kind=Tagged.WORKFLOW, name=before.name, before=own, tags=workflow.tags)
+    await _write(conn, tenant_id, workflow, version=version, change=change)
+    return await _read(conn, tenant_id, before.name)
 
 
 async def delete_workflow(db: Database, *, tenant_id: UUID, name: str, expected: Expected = ANY) -> None:
