@@ -106,3 +106,11 @@ from generate_series($first, $last) n, unnest(array['$tenant'::uuid, '00000000-0
 
 insert into everwhen.operation_items (tenant_id, operation_id, seq, name)
 select '$tenant', '$schedule', n, 's' || n from generate_series($first, $last) n;
+insert into everwhen.runs (tenant_id, run_id, source, task, queue, priority, due_at, planned_at, input)
+select '$tenant', everwhen.first_run_id('$now'::timestamptz + n * interval '1 s' + interval '0.5 s'), 'api',
+       'workflow:flow', 'everwhen:workflows', 5, '$now'::timestamptz + n * interval '1 s', '$now', '{}'
+from generate_series($first, $last) n;
+insert into everwhen.run_ends (tenant_id, run_id, state, attempts, finished_at)
+select '$tenant', everwhen.first_run_id('$now'::timestamptz + n * interval '1 s' + interval '0.5 s'), 'succeeded', 1,
+       '$now'
+from generate_series($first, $last) n;

@@ -65,6 +65,7 @@ from everwhen.tasks import store as tasks_store
 from everwhen.tenants import store as tenants_store
 from everwhen.workflows import store as workflows_store
 from everwhen.workflows.catalogue import store as catalogue_store
+from everwhen.workflows.listing import store as workflow_listing_store
 from tests.alerts.scene import PlainSealer
 from tests.contracts.alerts import KIT, Alerts, furnish_alerts
 from tests.egress.guarded import egress
@@ -101,6 +102,7 @@ STORES = (
     queues_store,
     workflows_store,
     catalogue_store,
+    workflow_listing_store,
     alerts_store,
     endpoints_store,
     alerts_reading_store,
@@ -183,6 +185,7 @@ BODIES = {
     "list_workflow_versions": None,
     "get_workflow_version": None,
     "validate_workflow": {"definition": {"nodes": [{"id": "a", "task": "{}"}]}},
+    "list_workflow_runs": None,
     "get_workflow_run": None,
     "explain_node": None,
     "draw_workflow_run": None,
@@ -280,8 +283,9 @@ NAMELESS = {
     "draw_forecast", "smooth_schedules", "get_tz", "review_tz",
     "list_dead_letters", "list_dead_runs", "dismiss_dead_letters", "create_operation", "list_operations",
     "pause_tenant", "resume_tenant", "list_pauses", "list_pause_changes",
-    "list_findings", "list_audit", "list_workers", "stream_events",
-    "list_declarations", "plan_declarations", "list_workflows", "list_payloads", "upload_payload",
+    "list_workers", "stream_events",
+    "list_findings", "list_audit",
+    "list_declarations", "plan_declarations", "list_workflows", "list_workflow_runs", "list_payloads", "upload_payload",
 }  # fmt: skip
 # These are about no tenant at all.
 PLATFORM = {

@@ -49,8 +49,10 @@ SAYS: dict[str, dict[str, str]] = {
     "list_workflows": {"tag": "tags", "updated": "updated_at"},
     "list_workers": WORKER,
     "list_shared_workers": WORKER,
+    "list_workflow_runs": {"workflow": "workflow", "state": "state", "source": "source", "due": "due_at"},
     "list_findings": {"kind": "kind", "subject": "subject", "tenant": "tenant", "opened": "opened_at"},
     "list_all_findings": {"kind": "kind", "subject": "subject", "tenant": "tenant", "opened": "opened_at"},
+    "list_declarations": {"kind": "kind", "owner": "owner"},
     "list_payloads": {"name": "name", "by": "created_by", "created": "created_at"},
     "list_alert_channels": {"kind": "kind", "state": "state", "by": "created_by"},
     "list_alert_deliveries": {
@@ -103,6 +105,9 @@ VARY = """
     update everwhen.revocations set kind = 'token', revoked_by = 'y' where value = 'v2';
     update everwhen.operations set kind = 'backfill', state = 'running', requested_by = 'y' where id in (
       select id from everwhen.operations order by id limit 1);
+    update everwhen.tasks set owner = 'git' where name in ('t1', 't2');
+    update everwhen.schedules set owner = 'git' where name = 's2';
+    update everwhen.calendars set owner = 'ops' where name = 'c1';
     update everwhen.operation_items set state = 'skipped', reason = 'operation.taken' where seq in (2, 4);
     update everwhen.alert_channels set kind = 'slack', state = 'disabled', created_by = 'y' where name = 'ch2';
     update everwhen.alert_subscriptions set scope = 'task', target = 'report', kinds = '{run.dead,run.expired}',
@@ -115,6 +120,11 @@ VARY = """
     update everwhen.workers set labels = '{"zone": "a"}', tasks = null, is_stopping = true where name = 'w3';
     update everwhen.workers set last_seen_at = now() - interval '1 h', queues = '{b}' where name = 'w4';
     update everwhen.findings set kind = 'schedule.overdue' where subject = 'x2';
+    with latest as (
+      select run_id from everwhen.runs where task = 'workflow:flow' order by run_id desc limit 2
+    ), others as (
+      update everwhen.runs set task = 'workflow:other', source = 'workflow' where run_id in (select run_id from latest))
+    delete from everwhen.run_ends where run_id in (select min(run_id::text)::uuid from latest);
     update everwhen.payloads set name = 'p', created_by = 'y'
     where digest = (select min(digest) from everwhen.payloads);
     update everwhen.runs set task = 'other'

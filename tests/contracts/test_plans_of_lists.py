@@ -80,7 +80,7 @@ PARTS = {
 }
 NAMES = {"schedules": "nightly", "calendars": "c1", "workflows": "flow"}
 
-ELSEWHERE = {"list_audit", "list_platform_audit", "list_declarations"}
+ELSEWHERE = {"list_audit", "list_platform_audit"}
 """Lists that are asked by fields of their own."""
 
 LISTS = {
@@ -117,6 +117,8 @@ SEARCHED = {
     "list_schedules": ["state:paused", "tag:all task:no"],
     "list_tasks": ["queue:no", "tag:all queue:no"],
     "list_dead_runs": ["reason:no"],
+    "list_workflow_runs": ["workflow:no", "state:missed", "source:no", "due<2020-01-01"],
+    "list_declarations": ["owner:nobody", "kind:Schedule owner:nobody"],
     "list_operation_items": ["reason:no", "state:left reason:no", "state:ended"],
 }  # fmt: skip
 """Filters that find nothing, of lists that are walked along more than one index; of the others any term will do."""

@@ -356,8 +356,8 @@ async def test_everything_of_an_owner_is_listed_by_name(client, tenant):
     await client.delete(f"{BASE}/schedules/s4")
 
     async def names(**where):
-        found, following = [], f"{BASE}/declarations"
-        page = (await client.get(following, params={"limit": 2, **where})).json()
+        found, terms = [], " ".join(f"{name}:{value}" for name, value in where.items())
+        page = (await client.get(f"{BASE}/declarations", params={"limit": 2, "filter": terms})).json()
         while True:
             found += [item["name"] for item in page["items"]]
             if page["next"] is None:
@@ -376,7 +376,7 @@ async def test_everything_of_an_owner_is_listed_by_name(client, tenant):
 async def test_who_may_not_see_payloads_gets_no_spec(database, tenant, client):
     await client.post(f"{BASE}/tasks", json={"name": "t"})
     async with client_of(app_on(database), token_of("viewer", tenant_id=tenant.id)) as viewer:
-        found = (await viewer.get(f"{BASE}/declarations", params={"kind": "Task"})).json()["items"]
+        found = (await viewer.get(f"{BASE}/declarations", params={"filter": "kind:Task"})).json()["items"]
         refused = await viewer.post(PLAN, json={"documents": []})
 
     assert [(item["spec"], item["withheld"]) for item in found] == [(None, True)] * 2

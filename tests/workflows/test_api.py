@@ -159,6 +159,31 @@ async def test_a_run_shows_its_nodes_and_what_blocks_each(api, scene: Scene) -> 
     assert (node["source"], node["task"], node["state"]) == ("workflow", "work", "waiting")
 
 
+async def test_runs_of_workflows_are_listed_the_newest_first_and_found_by_a_filter(api, scene: Scene) -> None:
+    await made(api)
+    await made(api, {"nodes": [{"id": "part", "workflow": "etl"}]}, name="outer")
+    await scene.run("etl")
+    await scene.work()
+    outer = await scene.run("outer")
+    await scene.conduct()
+    last = await scene.run("etl")
+
+    async def found(where: str = "") -> list[tuple[str, str, int | None]]:
+        page = await api.get("workflow-runs", params={"filter": where})
+        return [(each["workflow"], each["state"], each["version"]) for each in page.json()["items"]]
+
+    whole = await found()
+    assert sorted(whole) == [
+        ("etl", "running", 1), ("etl", "succeeded", 1), ("etl", "waiting", None), ("outer", "running", 1),
+    ]  # fmt: skip
+    assert whole[0] == ("etl", "waiting", None)
+    assert await found("workflow:outer") == [("outer", "running", 1)]
+    assert await found("state:waiting") == [("etl", "waiting", None)]
+    assert await found("source:workflow workflow:etl") == [("etl", "running", 1)]
+    assert (await api.get("workflow-runs", params={"limit": 1})).json()["items"][0]["id"] == last
+    assert (await api.get(f"workflow-runs/{outer}")).status_code == 200
+
+
 async def test_the_end_is_estimated_from_earlier_runs(api, scene: Scene) -> None:
     await made(api)
     await scene.run()

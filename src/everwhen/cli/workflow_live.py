@@ -18,6 +18,16 @@ if TYPE_CHECKING:
 NOT_FOUND: Final = 3
 
 COLUMNS: Final[Columns] = {"NAME": "name", "VERSION": "version", "CHANGED": "updated_at"}
+RUN_COLUMNS: Final[Columns] = {
+    "RUN": lambda run: run["ref"] or run["id"],
+    "WORKFLOW": "workflow",
+    "VERSION": "version",
+    "STATE": "state",
+    "DUE": "due_at",
+    "STARTED": "started_at",
+    "FINISHED": "finished_at",
+    "REASON": "reason",
+}
 NODE_COLUMNS: Final[Columns] = {
     "NODE": "id",
     "STATE": "state",
@@ -58,6 +68,16 @@ def list_command(*, api: Api, output: str, **paging: Any) -> None:
     """List workflows by name."""
     path = api.tenant_path("workflows")
     list_pages(api, path, kind="WorkflowList", output=output, columns=COLUMNS, paging=paging)
+
+
+@click.command("runs")
+@filtered("workflow:etl state:running")
+@paged
+@with_api
+def runs(*, api: Api, output: str, **paging: Any) -> None:
+    """List runs of workflows, the newest first; those that are parts of others are among them."""
+    path = api.tenant_path("workflow-runs")
+    list_pages(api, path, kind="WorkflowRunList", output=output, columns=RUN_COLUMNS, paging=paging, name="id")
 
 
 @click.command("get")
@@ -197,4 +217,4 @@ def _is_run(name: str) -> bool:
         return False
 
 
-COMMANDS: Final = (apply, list_command, get, delete, run, cancel, rerun, why, *retagging("workflow"))
+COMMANDS: Final = (apply, list_command, get, delete, run, runs, cancel, rerun, why, *retagging("workflow"))

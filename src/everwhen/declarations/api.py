@@ -4,21 +4,19 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
 
 from everwhen.declarations import service
 from everwhen.declarations.model import Key, Kind
 from everwhen.declarations.wire import DeclarationOut, PlanOut, WishIn, declaration_out, plan_out, wish_of
 from everwhen.http.access import Editor, Reader
 from everwhen.http.bodies import ControlRoute
-from everwhen.http.fields import OWNER_PATTERN
 from everwhen.http.manners import reads
-from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_cursor
+from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, filter_query, page_of, read_cursor
 
 router = APIRouter(route_class=ControlRoute, tags=["declarations"])
 
-OfKind = Annotated[Kind | None, Query(description="Only things of this kind.")]
-OfOwner = Annotated[str | None, Query(pattern=OWNER_PATTERN, description="Only what this owner declares.")]
+Where = Annotated[str, filter_query(service.DECLARATIONS)]
 
 _LIST = "declarations"
 
@@ -38,26 +36,14 @@ async def plan_declarations(*, body: WishIn, access: Editor) -> PlanOut:
 
 
 @router.get("/v1/tenants/{tenant}/declarations")
-async def list_declarations(  # what a list is asked
-    *,
-    request: Request,
-    access: Reader,
-    kind: OfKind = None,
-    owner: OfOwner = None,
-    limit: Limit = DEFAULT_ITEMS,
-    cursor: Cursor = None,
+async def list_declarations(
+    *, request: Request, access: Reader, where: Where = "", limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
 ) -> Page[DeclarationOut]:
     """List what there is as documents would declare it: calendars, tasks, workflows, then schedules, by name."""
     found = await service.list_declared(
-        access.database,
-        tenant_id=access.tenant_id,
-        kinds=list(Kind) if kind is None else [kind],
-        owner=owner,
-        after=_after(cursor),
-        limit=limit + 1,
+        access.database, tenant_id=access.tenant_id, after=_after(cursor), limit=limit, where=where
     )
-    following = next_page(request, found, limit=limit, of=_LIST, key=lambda each: f"{each.kind}/{each.name}")
-    return Page(items=[declaration_out(each) for each in found[:limit]], next=following)
+    return page_of(request, found, of=_LIST, out=declaration_out)
 
 
 def _after(cursor: str | None) -> Key | None:

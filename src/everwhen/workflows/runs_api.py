@@ -10,10 +10,22 @@ from everwhen.core.targets import workflow_of
 from everwhen.http.access import Operator, Reader
 from everwhen.http.auditing import audited
 from everwhen.http.bodies import ControlRoute
-from everwhen.http.pages import DEFAULT_ITEMS, Cursor, Limit, Page, next_page, read_number
+from everwhen.http.pages import (
+    DEFAULT_ITEMS,
+    Cursor,
+    Limit,
+    Page,
+    filter_query,
+    next_page,
+    page_of,
+    read_id,
+    read_number,
+)
+from everwhen.lists import LAST_ID
 from everwhen.runs.api import RunRef
 from everwhen.runs.wire import CancelIn
 from everwhen.workflows import service
+from everwhen.workflows.listing import service as listing
 from everwhen.workflows.model import Change
 from everwhen.workflows.picture import picture_of
 from everwhen.workflows.service import WorkflowRunView
@@ -22,9 +34,11 @@ from everwhen.workflows.wire import (
     InstanceOut,
     NodeExplanationOut,
     RerunIn,
+    WorkflowRunItemOut,
     WorkflowRunOut,
     instance_out,
     node_explanation_out,
+    workflow_run_item_out,
     workflow_run_out,
 )
 
@@ -34,7 +48,22 @@ NodePath = Annotated[str, Path(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}$", des
 
 SVG_HEADERS: Final = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
 
+Where = Annotated[str, filter_query(listing.WORKFLOW_RUNS)]
+
+_LIST = "workflow-runs"
 _INSTANCES = "instances"
+
+
+@router.get("/v1/tenants/{tenant}/workflow-runs")
+async def list_workflow_runs(
+    *, request: Request, access: Reader, where: Where = "", limit: Limit = DEFAULT_ITEMS, cursor: Cursor = None
+) -> Page[WorkflowRunItemOut]:
+    """List workflows' runs, the newest first; those that are parts of others are among them (`source:workflow`)."""
+    before = read_id(cursor, of=_LIST, default=LAST_ID)
+    found = await listing.list_workflow_runs(
+        access.database, tenant_id=access.tenant_id, before=before, limit=limit, where=where
+    )
+    return page_of(request, found, of=_LIST, out=workflow_run_item_out)
 
 
 @router.get("/v1/tenants/{tenant}/workflow-runs/{run}")

@@ -14,6 +14,7 @@ from everwhen.http.payloads import PayloadValue, WithPayloads
 from everwhen.http.reasons import ReasonCode, ReasonSentence
 from everwhen.runs.wire import RunOut, run_out
 from everwhen.workflows.foreseeing import Foresight
+from everwhen.workflows.listing.model import WorkflowRunItem
 from everwhen.workflows.model import NodeRow, VersionItem, WorkflowItem, WorkflowRow, WorkflowRunRow
 from everwhen.workflows.service import MOST_NAMED, NodeView, WorkflowRunView
 from everwhen.workflows.telling import NodeTelling
@@ -163,6 +164,16 @@ class WorkflowRunOut(BaseModel):
     nodes: list[NodeOut]
 
 
+class WorkflowRunItemOut(RunOut):
+    """A workflow's run in a list; reading it shows its nodes."""
+
+    version: int | None = Field(description="The version that it keeps; null until it has started.")
+    generation: int
+    rerun_of: UUID | None = Field(description="The run that this one runs a part of again.")
+    started_at: Utc | None
+    deadline_at: Utc | None
+
+
 class UpstreamOut(BaseModel):
     """A node that another one needs, and how it stands."""
 
@@ -257,6 +268,19 @@ def workflow_run_out(view: WorkflowRunView, *, workflow: str) -> WorkflowRunOut:
         estimate=None if view.foresight is None else _estimate_out(view.foresight),
         states=states,
         nodes=nodes,
+    )
+
+
+def workflow_run_item_out(item: WorkflowRunItem) -> WorkflowRunItemOut:
+    """Return a workflow's run as a list has it."""
+    begun = item.begun
+    return WorkflowRunItemOut(
+        **run_out(item.run).model_dump(),
+        version=begun and begun.version,
+        generation=1 if begun is None else begun.generation,
+        rerun_of=begun and begun.rerun_of,
+        started_at=begun and begun.started_at,
+        deadline_at=begun and begun.deadline_at,
     )
 
 

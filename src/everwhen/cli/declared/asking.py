@@ -42,7 +42,8 @@ def owned(api: Api, owner: str) -> list[dict[str, str]]:
 
 def declared(api: Api, *, kind: str | None = None, owner: str | None = None) -> Iterator[Any]:
     """Yield all that there is, as documents."""
-    page = api.call("GET", api.tenant_path("declarations"), limit=200, kind=kind, owner=owner)
+    terms = [f"{name}:{value}" for name, value in (("kind", kind), ("owner", owner)) if value is not None]
+    page = api.call("GET", api.tenant_path("declarations"), limit=200, filter=" ".join(terms) or None)
     yield from page["items"]
     while page["next"]:
         page = api.call("GET", page["next"])
