@@ -114,3 +114,6 @@ insert into everwhen.run_ends (tenant_id, run_id, state, attempts, finished_at)
 select '$tenant', everwhen.first_run_id('$now'::timestamptz + n * interval '1 s' + interval '0.5 s'), 'succeeded', 1,
        '$now'
 from generate_series($first, $last) n;
+insert into everwhen.workflow_versions (tenant_id, workflow, version, definition, changed_by, changed_at)
+select '$tenant', 'w' || n, 1, '{"nodes": [{"id": "a", "task": "report"}]}', 'x', now()
+from generate_series($first, $last) n;

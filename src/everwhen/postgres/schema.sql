@@ -956,7 +956,10 @@ CREATE TABLE everwhen.operation_items (
     state text DEFAULT 'left'::text NOT NULL,
     reason text,
     made_run_id uuid,
-    CONSTRAINT operation_items_check CHECK (((run_id IS NULL) <> (nominal_at IS NULL))),
+    name text,
+    uid uuid,
+    detail text,
+    CONSTRAINT operation_items_check CHECK ((num_nonnulls(run_id, nominal_at, name) = 1)),
     CONSTRAINT operation_items_state_check CHECK ((state = ANY (ARRAY['left'::text, 'done'::text, 'skipped'::text, 'succeeded'::text, 'dead'::text, 'ended'::text])))
 );
 
@@ -991,7 +994,7 @@ CREATE TABLE everwhen.operations (
     seen_seq bigint NOT NULL,
     next_at timestamp with time zone,
     CONSTRAINT operations_check CHECK ((((done + skipped) <= total) AND (((succeeded + dead) + ended) <= done))),
-    CONSTRAINT operations_kind_check CHECK ((kind = ANY (ARRAY['redrive'::text, 'backfill'::text, 'cancel_runs'::text]))),
+    CONSTRAINT operations_kind_check CHECK ((kind = ANY (ARRAY['redrive'::text, 'backfill'::text, 'cancel_runs'::text, 'pause_schedules'::text, 'resume_schedules'::text, 'tag_schedules'::text, 'untag_schedules'::text, 'delete_schedules'::text, 'tag_tasks'::text, 'untag_tasks'::text, 'tag_workflows'::text, 'untag_workflows'::text]))),
     CONSTRAINT operations_state_check CHECK ((state = ANY (ARRAY['planned'::text, 'running'::text, 'paused'::text, 'aborting'::text, 'succeeded'::text, 'failed'::text, 'aborted'::text]))),
     CONSTRAINT operations_total_check CHECK ((total >= 0))
 );
@@ -2055,6 +2058,8 @@ CREATE INDEX runs_operation ON ONLY everwhen.runs USING btree (tenant_id, operat
 CREATE INDEX runs_origin ON ONLY everwhen.runs USING btree (tenant_id, origin_run_id, run_id) WHERE (origin_run_id IS NOT NULL);
 
 CREATE INDEX runs_schedule ON ONLY everwhen.runs USING btree (tenant_id, schedule_uid, run_id) WHERE (schedule_uid IS NOT NULL);
+
+CREATE INDEX runs_workflows ON ONLY everwhen.runs USING btree (tenant_id, run_id) WHERE (queue = 'everwhen:workflows'::text);
 
 CREATE INDEX schedules_by_owner ON everwhen.schedules USING btree (tenant_id, owner, name) WHERE (state <> 'deleted'::text);
 
