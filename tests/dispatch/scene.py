@@ -38,7 +38,7 @@ class Line:
         return await fill(self.db, self.tenant, count=count, **row)
 
     def wish(self, **changes: Any) -> Claim:
-        return wish(tenant_id=self.tenant.id, **changes)
+        return wish(**({"tenant_id": self.tenant.id} | changes))
 
     async def claim(self, *, now: datetime | None = None, **changes: Any) -> list[Lease]:
         return (await self.grant(now=now, **changes)).leases

@@ -37,10 +37,28 @@ async def test_a_task_has_defaults_that_its_answer_tells(client):
         "start_deadline_seconds": None,
         "total_deadline_seconds": None,
         "heartbeat_timeout_seconds": None,
+        "max_in_flight": None,
+        "rate": None,
+        "concurrency": None,
         "tags": [],
         "owner": None,
         "revision": 1,
     }
+
+
+async def test_limits_are_said_changed_and_taken_away(client):
+    limits = {"rate": {"tokens": 10, "seconds": 60}, "concurrency": {"key": ["/customer"], "max_in_flight": 1}}
+    await client.post(PATH, json={"name": "report", "max_in_flight": 5, **limits})
+    changed = await client.patch(
+        f"{PATH}/report", json={"max_in_flight": None, "rate": {"tokens": 1, "seconds": 1, "burst": 3}}
+    )
+
+    assert changed.json()["max_in_flight"] is None
+    assert changed.json()["rate"] == {"tokens": 1, "seconds": 1.0, "burst": 3}
+    assert changed.json()["concurrency"] == {"key": ["/customer"], "max_in_flight": 1, "rate": None}
+    changed = await client.patch(f"{PATH}/report", json={"rate": limits["rate"], "concurrency": None})
+    assert changed.json()["rate"] == {"tokens": 10, "seconds": 60.0, "burst": 10}
+    assert changed.json()["concurrency"] is None
 
 
 async def test_a_change_merges_the_retry_policy_and_clears_what_is_null(client):
@@ -83,6 +101,16 @@ WRONG = [
     ({"name": "x", "retry": {"non_retryable": ["x"] * 51}}, "/retry/non_retryable"),
     ({"name": "x", "total_deadline_seconds": 0}, "/total_deadline_seconds"),
     ({"name": "x", "heartbeat_timeout_seconds": 0.5}, "/heartbeat_timeout_seconds"),
+    ({"name": "x", "max_in_flight": 0}, "/max_in_flight"),
+    ({"name": "x", "max_in_flight": 100_001}, "/max_in_flight"),
+    ({"name": "x", "rate": {"tokens": 0, "seconds": 1}}, "/rate/tokens"),
+    ({"name": "x", "rate": {"tokens": 1, "seconds": 0}}, "/rate/seconds"),
+    ({"name": "x", "rate": {"tokens": 1, "seconds": 90_000}}, "/rate/seconds"),
+    ({"name": "x", "concurrency": {"key": ["/a"]}}, "/concurrency"),
+    ({"name": "x", "concurrency": {"key": [], "max_in_flight": 1}}, "/concurrency/key"),
+    ({"name": "x", "concurrency": {"key": ["a"], "max_in_flight": 1}}, "/concurrency/key/0"),
+    ({"name": "x", "concurrency": {"key": ["/a//b"], "max_in_flight": 1}}, "/concurrency/key/0"),
+    ({"name": "x", "concurrency": {"key": ["/a~2"], "max_in_flight": 1}}, "/concurrency/key/0"),
     ({"name": "x", "weight": 3}, "/weight"),
 ]
 

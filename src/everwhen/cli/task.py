@@ -11,6 +11,7 @@ from everwhen.cli.bulk import retagging
 from everwhen.cli.client import Api, force_option, with_api
 from everwhen.cli.listing import filtered, given, list_pages, paged, tagging, tags_given
 from everwhen.cli.output import Columns, confirm, show_one
+from everwhen.cli.task_limits import limiting, limits_given
 
 COLUMNS: Final[Columns] = {
     "NAME": "name",
@@ -18,6 +19,7 @@ COLUMNS: Final[Columns] = {
     "PRIORITY": "priority",
     "ATTEMPTS": lambda task: task["retry"]["max_attempts"],
     "TIMEOUT": "timeout_seconds",
+    "AT ONCE": "max_in_flight",
     "UPDATED": "updated_at",
 }
 
@@ -56,6 +58,7 @@ def _policies(function: Callable[..., None]) -> Callable[..., None]:
 @task.command("create")
 @click.argument("name")
 @_policies
+@limiting
 @tagging
 @with_api
 def create(*, api: Api, output: str, name: str, **policies: Any) -> None:
@@ -67,6 +70,7 @@ def create(*, api: Api, output: str, name: str, **policies: Any) -> None:
 @task.command("update")
 @click.argument("name")
 @_policies
+@limiting
 @tagging
 @force_option
 @with_api
@@ -111,9 +115,10 @@ def delete(*, api: Api, output: str, name: str, reason: str | None, yes: bool, f
 def _body(**policies: Any) -> dict[str, Any]:
     names = ("max_attempts", "base_seconds", "factor", "cap_seconds", "jitter", "max_age_seconds", "non_retryable")
     policies["non_retryable"] = list(policies["non_retryable"]) or None
+    limits = limits_given(policies)
     retry = given(**{name: policies.pop(name) for name in names})
     tags = tags_given(policies.pop("tags"), no_tags=policies.pop("no_tags"))
-    return given(**policies) | tags | ({"retry": retry} if retry else {})
+    return given(**policies) | limits | tags | ({"retry": retry} if retry else {})
 
 
 for command in retagging("task"):

@@ -16,7 +16,10 @@ MOST_CREDIT: Final = 1_000.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
-    """One line, and what is already in flight from it. `max_in_flight` None means no limit; a pause shuts the line."""
+    """One line, and what is already in flight from it. `max_in_flight` None means no limit; a pause shuts the line.
+
+    `is_limited`: tasks of its runs have limits of their own, which are looked at run by run.
+    """
 
     tenant_id: UUID
     queue: str
@@ -24,6 +27,7 @@ class Lane:
     virtual_time: float = 0.0
     max_in_flight: int | None = None
     in_flight: int = 0
+    is_limited: bool = False
     is_paused: bool = False
 
 

@@ -26,6 +26,7 @@ class LaneRow:
     weight: int
     virtual_time: float
     max_in_flight: int | None
+    is_limited: bool
     is_paused: bool
 
 
@@ -39,7 +40,10 @@ class InFlight:
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True):
-    """A run in a worker's hands, with what the worker needs to know; `input` and `stands_for` are JSON text."""
+    """A run in a worker's hands, with what the worker needs to know; `input` and `stands_for` are JSON text.
+
+    `is_limited`: its task says that not all of its runs may be under way at once, or begin at once.
+    """
 
     tenant_id: UUID
     run_id: UUID
@@ -58,6 +62,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     schedule: str | None
     max_attempts: int
     total_deadline_at: datetime | None
+    is_limited: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,10 +139,15 @@ class ToRenew:
 
 
 class ClosedAttempt(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt that was closed; `followed_end` is the state that its run ended in, if it ended and is followed."""
+    """An attempt that was closed; `followed_end` is the state that its run ended in, if it ended and is followed.
+
+    `limited_task` is there when its lease counted for limits, with its key.
+    """
 
     lease_token: int
     followed_end: str | None
+    limited_task: str | None
+    limit_key: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,11 +4,12 @@
 -- tenant look like one: 7,000 microseconds a report instead of 20. tests/contracts/test_plans.py holds them to it.
 
 -- name: lock_limited_lanes
--- The lines of one tenant that have a limit, or that a pause has shut, of the queue or of the whole tenant. Whoever holds
+-- The lines of one tenant that have a limit, or tasks with limits, or that a pause has shut, of the queue or of the whole
+-- tenant. Whoever holds
 -- the row counts and takes: no other claim comes between, so the limit is exact. In the order of the key, so that two
 -- claims never wait for each other. A pause is looked for in a table that is nearly always empty. To a worker that is
 -- drained, cordoned or about to stop, every line is shut.
-select l.tenant_id, l.queue, l.weight, l.virtual_time, l.max_in_flight, p.is_paused
+select l.tenant_id, l.queue, l.weight, l.virtual_time, l.max_in_flight, l.is_limited, p.is_paused
 from everwhen.lanes l
 cross join lateral (
   select exists (
@@ -19,7 +20,7 @@ cross join lateral (
       select from everwhen.workers k
       where k.tenant_id = %(tenant_id)s and k.instance = %(instance)s and (k.wish <> 'active' or k.is_stopping))) as is_paused
   offset 0) p
-where l.tenant_id = %(tenant_id)s and l.queue = any(%(queues)s::text[]) and (l.max_in_flight is not null or p.is_paused)
+where l.tenant_id = %(tenant_id)s and l.queue = any(%(queues)s::text[]) and (l.max_in_flight is not null or l.is_limited or p.is_paused)
 order by l.queue
 for no key update of l;
 
@@ -27,8 +28,8 @@ for no key update of l;
 -- The lines of all tenants at shared queues that have something due, the one furthest behind first. SKIP LOCKED sends a
 -- second claimer to other tenants instead of making it wait. A line that is full or paused is passed over, or those with the lowest
 -- virtual times would fill the limit and keep everybody else waiting; the count that is exact comes after the lock. So is
--- a line in which nothing is due that the worker knows.
-select l.tenant_id, l.queue, l.weight, l.virtual_time, l.max_in_flight, false as is_paused
+-- a line in which nothing is due that the worker knows, and in which no run waits for a token that is there by now.
+select l.tenant_id, l.queue, l.weight, l.virtual_time, l.max_in_flight, l.is_limited, false as is_paused
 from everwhen.lanes l
 where l.queue = any(%(queues)s::text[])
   and not exists (
@@ -39,13 +40,16 @@ where l.queue = any(%(queues)s::text[])
     select from everwhen.workers k
     where k.tenant_id = '00000000-0000-0000-0000-000000000000' and k.instance = %(instance)s
       and (k.wish <> 'active' or k.is_stopping)))
-  and exists (
+  and (exists (
     select from generate_series(0, 9) p
     cross join lateral (
       select from everwhen.waiting w
       where w.tenant_id = l.tenant_id and w.queue = l.queue and w.priority = p and w.available_at <= %(now)s
         and (%(tasks)s::text[] is null or w.task = any(%(tasks)s::text[]))
       limit 1) due)
+    or (l.is_limited and exists (
+      select from everwhen.task_limits t
+      where t.tenant_id = l.tenant_id and t.queue = l.queue and t.release_at <= %(now)s)))
   and (l.max_in_flight is null or l.max_in_flight > (
     select count(*) from everwhen.leases o
     where o.tenant_id = l.tenant_id and o.queue = l.queue and o.lease_token > 0))
@@ -72,9 +76,10 @@ cross join lateral (
 -- name: claim_runs
 -- Take due runs from the given lanes, by priority, then by due time. One probe of the line's key for each priority walks
 -- straight to the due rows, past those planned ahead. Rows are deleted by their place (ctid), and tasks and runs are looked
--- up behind OFFSET 0, once each: whatever the statistics say, no plan of this statement scans a table.
+-- up behind OFFSET 0, once each: whatever the statistics say, no plan of this statement scans a table. Or it is told their
+-- places, by a claim that has locked them and decided on their limits (claim_limits/service.py); then it is told no lane.
 with candidate as materialized (
-  select w.place
+  select w.place, null as limit_key
   from unnest(%(tenant_ids)s::uuid[], %(queues)s::text[], %(quotas)s::int[]) as lane (tenant_id, queue, quota)
   cross join lateral (
     select w.place
@@ -89,23 +94,26 @@ with candidate as materialized (
       limit lane.quota
       for update skip locked) w
     limit lane.quota) w
+  union all
+  select chosen.place::tid, chosen.limit_key
+  from unnest(%(places)s::text[], %(limit_keys)s::text[]) as chosen (place, limit_key)
   limit %(limit)s
 ), taken as (
   delete from everwhen.waiting w
   using candidate c
   where w.ctid = c.place
-  returning w.*
+  returning w.*, c.limit_key
 ), given as materialized (
   select w.tenant_id, w.run_id, w.queue, w.task, w.attempts + 1 as attempt, w.failures, w.priority, w.expires_at,
          everwhen.new_lease_token() as lease_token,
          least(%(now)s + make_interval(secs => least(%(lease_seconds)s::float8, t.heartbeat_timeout_seconds)),
                t.deadline_at + make_interval(secs => %(deadline_grace_seconds)s)) as lease_until,
-         t.deadline_at, t.heartbeat_timeout_seconds, t.total_deadline_seconds, w.is_followed, w.policy,
+         t.deadline_at, t.heartbeat_timeout_seconds, t.total_deadline_seconds, w.is_followed, w.policy, w.limit_key, t.is_limited,
          -- A policy that cannot be read allows one attempt (see reports.py), and must not keep its line from moving.
          case when t.most_attempts ~ '^[1-9][0-9]{0,3}$' then t.most_attempts::int else 1 end as max_attempts
   from taken w
   cross join lateral (
-    select t.heartbeat_timeout_seconds, t.total_deadline_seconds, t.most_attempts,
+    select t.heartbeat_timeout_seconds, t.total_deadline_seconds, t.most_attempts, t.is_limited,
            least(%(now)s + make_interval(secs => t.timeout_seconds),
                  case when t.total_deadline_seconds is not null then -- only then is the run looked at; a missed one counts anew
                    (select greatest(r.due_at, r.planned_at) from everwhen.runs r where r.tenant_id = w.tenant_id and r.run_id = w.run_id)
@@ -115,16 +123,17 @@ with candidate as materialized (
       select coalesce((w.policy ->> 'heartbeat_timeout_seconds')::float8, t.heartbeat_timeout_seconds) as heartbeat_timeout_seconds,
              coalesce((w.policy ->> 'total_deadline_seconds')::float8, t.total_deadline_seconds) as total_deadline_seconds,
              coalesce((w.policy ->> 'timeout_seconds')::float8, t.timeout_seconds) as timeout_seconds,
-             coalesce(w.policy #>> '{retry,max_attempts}', t.retry ->> 'max_attempts') as most_attempts
+             coalesce(w.policy #>> '{retry,max_attempts}', t.retry ->> 'max_attempts') as most_attempts,
+             num_nonnulls(t.max_in_flight, t.rate, t.concurrency) > 0 as is_limited
       from everwhen.tasks t
       where t.tenant_id = w.tenant_id and t.name = w.task) t
     offset 0) t
 ), leased as (
   insert into everwhen.leases
     (tenant_id, run_id, queue, task, worker, attempt, failures, priority, expires_at, lease_token, lease_until,
-     claimed_at, deadline_at, heartbeat_seconds, is_followed, policy)
+     claimed_at, deadline_at, heartbeat_seconds, is_followed, policy, limit_key)
   select tenant_id, run_id, queue, task, %(worker)s, attempt, failures, priority, expires_at, lease_token, lease_until,
-         %(now)s, deadline_at, heartbeat_timeout_seconds, is_followed, policy
+         %(now)s, deadline_at, heartbeat_timeout_seconds, is_followed, policy, limit_key
   from given
 ), logged as (
   insert into everwhen.events (tenant_id, run_id, at, kind, attempt)
@@ -132,7 +141,8 @@ with candidate as materialized (
 )
 select g.tenant_id, g.run_id, g.task, g.queue, g.priority, g.attempt, g.lease_token, g.lease_until,
        %(now)s::timestamptz as claimed_at, g.deadline_at, r.nominal_at, r.due_at, r.input, r.stands_for, r.schedule,
-       g.max_attempts, greatest(r.due_at, r.planned_at) + make_interval(secs => g.total_deadline_seconds) as total_deadline_at
+       g.max_attempts, greatest(r.due_at, r.planned_at) + make_interval(secs => g.total_deadline_seconds) as total_deadline_at,
+       g.is_limited
 from given g
 cross join lateral (
   select r.nominal_at, r.due_at, r.planned_at, r.input::text as input, r.stands_for::text as stands_for,
@@ -148,8 +158,12 @@ from unnest(%(tenant_ids)s::uuid[], %(queues)s::text[], %(virtual_times)s::float
 where l.tenant_id = c.tenant_id and l.queue = c.queue;
 
 -- name: next_due
--- When the earliest run of these lines that is not due yet will be: a waiting claim sleeps until then.
-select min(due.available_at) as next_at
+-- When the earliest run of these lines that is not due yet will be, or the next token is there for one that waits for it:
+-- a waiting claim sleeps until then.
+select least(min(due.available_at), (
+         select min(t.release_at)
+         from everwhen.task_limits t
+         where t.tenant_id = %(tenant_id)s and t.queue = any(%(queues)s::text[]) and t.release_at is not null)) as next_at
 from unnest(%(queues)s::text[]) as q (queue)
 cross join generate_series(0, 9) p
 cross join lateral (
@@ -278,7 +292,9 @@ with gone as (
   insert into everwhen.events (tenant_id, run_id, at, kind, attempt, reason, detail)
   select tenant_id, run_id, %(now)s, kind, attempt, reason, (%(details)s::jsonb[])[i] from closed
 )
-select lease_token, case when is_followed and available_at is null then state end as followed_end from closed;
+select lease_token, case when is_followed and available_at is null then state end as followed_end,
+       case when limit_key is not null then task end as limited_task, limit_key
+from closed;
 
 -- name: record_refusals
 -- A stale report changes nothing but is not forgotten: once for each lease that it names, so that repeating it writes

@@ -2,6 +2,7 @@
 
     running, lease over  ──> retrying | dead | cancelled      the attempt is closed as lost or timed out
     waiting, too late    ──> expired | dead                   past its start or total deadline, or too old for a retry
+    parked               ──> in its line again                there is room, and nobody has said so
 
 Safe in any number of copies. A copy locks what it decides on and passes over what another holds; the write is guarded
 by the lease token. If it dies before the commit, the rows are unlocked and the next tick of any copy finds them.
@@ -11,7 +12,7 @@ report is refused.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -19,6 +20,7 @@ import psycopg
 import structlog
 
 from everwhen import failpoints, metrics
+from everwhen.claim_limits.releasing import Backstop
 from everwhen.core.lifecycle import Transition
 from everwhen.dispatch import reports, store
 from everwhen.dispatch.model import ExpiredLease, Moved, OverdueRun
@@ -44,6 +46,10 @@ class Reaper:
     name: str = "reaper"
     interval: timedelta = timedelta(seconds=1)
     on_ended: OnEnded = nobody_follows
+    backstop: Backstop = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "backstop", Backstop(self.database))
 
     async def tick(self, now: datetime) -> Tick:
         """Close what ran out by `now`."""
@@ -58,7 +64,8 @@ class Reaper:
             failpoints.hit("expiry.before_commit")
         failpoints.hit("expiry.after_commit")
         _count_ended(overdue, now=now)
-        return Tick(done=closed + len(overdue), more=full or len(overdue) == self.batch)
+        offered = await self.backstop.look(now)
+        return Tick(done=closed + len(overdue) + offered, more=full or len(overdue) == self.batch)
 
     async def _reap(self, now: datetime) -> tuple[int, bool]:
         async with self.database.system() as conn:

@@ -23,6 +23,10 @@ import msgspec
 import psycopg
 
 from everwhen import failpoints, metrics
+from everwhen.claim_limits import releasing
+from everwhen.claim_limits import service as claim_limits
+from everwhen.claim_limits.model import CandidateRow
+from everwhen.claim_limits.service import LaneKey, Line
 from everwhen.core import lanes as fairness
 from everwhen.core.fleets import PLATFORM
 from everwhen.core.lanes import Lane, Share
@@ -32,12 +36,16 @@ from everwhen.core.sentences import SENTENCES
 from everwhen.dispatch import reports, store
 from everwhen.dispatch.model import DEADLINE_GRACE_SECONDS, HeldLease, LaneRow, Lease, Moved, Renewal, ToRenew
 from everwhen.dispatch.reports import Closing
+from everwhen.errors import Unavailable
 from everwhen.postgres.pool import Connection, Database
 from everwhen.runs.ends import Ended, OnEnded, nobody_follows
 from everwhen.worker.protocol import NOTHING, Report, ReportResult, RunError
 
 MOST_LANES: Final = 64
 """How many tenants' lanes one claim at a shared queue locks at most."""
+
+MOST_TRIES: Final = 10
+"""How often a claim begins anew, because it met runs of limited tasks in a line of which nobody knew that."""
 
 UNSTORABLE: Final = (psycopg.DataError, psycopg.errors.ProgramLimitExceeded, psycopg.errors.StatementTooComplex)
 """What PostgreSQL says of JSON that it cannot hold: NUL, lone surrogates, numbers without end, depth without end."""
@@ -81,6 +89,14 @@ class _Reporter:
     queues: Collection[str] | None
 
 
+class UnmarkedLanes(Exception):  # noqa: N818  # rolls a claim back, which begins anew
+    """Runs of limited tasks wait in these lines, and nobody has noted it: they were taken without being counted."""
+
+    def __init__(self, lanes: set[LaneKey]) -> None:
+        super().__init__()
+        self.lanes = lanes
+
+
 class Dispatch:
     """The use-cases of the hot path. Every method is one transaction, as a rule."""
 
@@ -91,12 +107,23 @@ class Dispatch:
 
     async def claim(self, claim: Claim, *, now: datetime | None = None) -> Grant:
         """Lease up to `limit` due runs; no lease is an ordinary answer."""
-        async with self._transaction(claim.tenant_id) as conn:
-            grant = await claim_on(conn, claim, now=now or conn.now)
-            failpoints.hit("claim.before_commit")
-        failpoints.hit("claim.after_commit")
-        metrics.CLAIMED.inc(len(grant.leases))
-        return grant
+        for _ in range(MOST_TRIES):
+            try:
+                async with self._transaction(claim.tenant_id) as conn:
+                    grant = await claim_on(conn, claim, now=now or conn.now)
+                    failpoints.hit("claim.before_commit")
+            except UnmarkedLanes as met:
+                await self._mark(claim.tenant_id, met.lanes)
+            else:
+                failpoints.hit("claim.after_commit")
+                metrics.CLAIMED.inc(len(grant.leases))
+                return grant
+        raise Unavailable("The limits of these tasks change too fast; try again.", code="run.busy")
+
+    async def _mark(self, tenant_id: UUID | None, lanes: Iterable[LaneKey]) -> None:
+        for lane in lanes:  # one at a time: who locks several does it in their order
+            async with self._transaction(tenant_id) as conn:
+                await claim_limits.mark_lane(conn, lane)
 
     async def renew(
         self,
@@ -239,9 +266,13 @@ async def held_attempt(
 
 
 async def claim_on(conn: Connection, claim: Claim, *, now: datetime) -> Grant:
-    """Lease up to `limit` due runs in the caller's transaction."""
+    """Lease up to `limit` due runs in the caller's transaction.
+
+    Raises:
+        UnmarkedLanes: it has to begin anew, once these lines are marked.
+    """
     shares = await _shares(conn, claim, now=now)
-    leases = await _take(conn, claim, shares, now=now) if shares else []
+    leases = await _leased(conn, claim, shares, now=now) if shares else []
     if leases and claim.tenant_id is None:
         await _charge(conn, shares, leases)
     if leases:
@@ -286,6 +317,7 @@ async def _with_load(conn: Connection, rows: Sequence[LaneRow]) -> list[Lane]:
             weight=row.weight,
             virtual_time=row.virtual_time,
             max_in_flight=row.max_in_flight,
+            is_limited=row.is_limited,
             is_paused=row.is_paused,
             in_flight=load.get((row.tenant_id, row.queue), 0),
         )
@@ -293,7 +325,33 @@ async def _with_load(conn: Connection, rows: Sequence[LaneRow]) -> list[Lane]:
     ]
 
 
-async def _take(conn: Connection, claim: Claim, shares: Sequence[Share], *, now: datetime) -> list[Lease]:
+async def _leased(conn: Connection, claim: Claim, shares: Sequence[Share], *, now: datetime) -> list[Lease]:
+    if any(share.lane.is_limited for share in shares):
+        return await _take_within_limits(conn, claim, shares, now=now)
+    leases = await _take(conn, claim, shares, now=now)
+    if unmarked := {(lease.tenant_id, lease.queue) for lease in leases if lease.is_limited}:
+        raise UnmarkedLanes(unmarked)
+    return leases
+
+
+async def _take_within_limits(conn: Connection, claim: Claim, shares: Sequence[Share], *, now: datetime) -> list[Lease]:
+    lines = [Line(tenant_id=share.lane.tenant_id, queue=share.lane.queue, quota=share.quota) for share in shares]
+    sitting = await claim_limits.choose(conn, lines, tasks=claim.tasks, limit=claim.limit, now=now)
+    leases: list[Lease] = []
+    if sitting.taken:
+        leases = await _take(conn, claim, (), now=now, chosen=sitting.taken)
+    await claim_limits.settle(conn, sitting)
+    return leases
+
+
+async def _take(
+    conn: Connection,
+    claim: Claim,
+    shares: Sequence[Share],
+    *,
+    now: datetime,
+    chosen: Sequence[CandidateRow] = (),
+) -> list[Lease]:
     return await store.claim_runs(
         conn,
         tenant_ids=[share.lane.tenant_id for share in shares],
@@ -305,6 +363,8 @@ async def _take(conn: Connection, claim: Claim, shares: Sequence[Share], *, now:
         lease_seconds=claim.lease_seconds,
         deadline_grace_seconds=DEADLINE_GRACE_SECONDS,
         now=now,
+        places=[row.place for row in chosen],
+        limit_keys=[row.limit_key for row in chosen],
     )
 
 
@@ -325,12 +385,19 @@ async def _charge(conn: Connection, shares: Sequence[Share], leases: Sequence[Le
 async def close(
     conn: Connection, closings: Sequence[Closing], *, now: datetime, on_ended: OnEnded
 ) -> Sequence[Closing]:
-    """Write these decisions, and what follows from them; return those whose lease still held."""
+    """Write these decisions, and what follows from them; return those whose lease still held.
+
+    What they free of limits is given on right before the caller's transaction commits.
+    """
     if not closings:
         return ()
     rows = await store.close_attempts(conn, now=now, **reports.columns(closings))
     followed = {row.lease_token: row.followed_end for row in rows}
     closed = [closing for closing in closings if closing.lease_token in followed]
+    limited = {row.lease_token: row for row in rows if row.limited_task is not None}
+    for closing in closed if limited else ():
+        if (row := limited.get(closing.lease_token)) is not None and row.limited_task is not None:
+            releasing.free(conn, (closing.tenant_id, row.limited_task), row.limit_key or "")
     moved = [
         Moved(
             tenant_id=closing.tenant_id,

@@ -78,8 +78,10 @@ async def claim_runs(
     lease_seconds: float,
     deadline_grace_seconds: float,
     now: datetime,
+    places: Sequence[str] = (),
+    limit_keys: Sequence[str | None] = (),
 ) -> list[Lease]:
-    """Lease up to `limit` due runs to `worker`, at most the quota from each lane."""
+    """Lease up to `limit` due runs to `worker`, at most the quota from each lane; or those at `places`, and no lane."""
     params = {
         "tenant_ids": list(tenant_ids),
         "queues": list(queues),
@@ -90,6 +92,8 @@ async def claim_runs(
         "lease_seconds": lease_seconds,
         "deadline_grace_seconds": deadline_grace_seconds,
         "now": now,
+        "places": list(places),
+        "limit_keys": list(limit_keys),
     }
     return await fetch_all(conn, _SQL["claim_runs"], params, Lease)
 

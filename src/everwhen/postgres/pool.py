@@ -27,7 +27,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, Self
+from typing import Any, Literal, Protocol, Self
 from uuid import UUID
 
 import psycopg
@@ -80,14 +80,25 @@ class PoolLimits:
     transaction_seconds: float = 60.0
 
 
+class LastWork(Protocol):
+    """What a transaction has gathered to do at its end."""
+
+    async def do(self, conn: "Connection") -> None:
+        """Do it; the commit follows."""
+        ...
+
+
 class Connection(AsyncConnection[TupleRow]):
     """A pooled connection.
 
     `now` is the database's clock at the start of the transaction, UTC: the one clock that decisions use.
-    `unreplicated` says that the server gave up waiting for its standby.
+    `unreplicated` says that the server gave up waiting for its standby. `last` is what the transaction does right
+    before it commits, under a name each: what locks rows that no transaction may wait for while it has others still to
+    lock.
     """
 
     now: datetime
+    last: dict[str, LastWork]
     unreplicated: bool = False
 
     def note(self, notice: Diagnostic) -> None:
@@ -158,6 +169,8 @@ class Database:
         watchdog = asyncio.get_running_loop().call_later(self._limits.transaction_seconds, cut, conn)
         try:
             yield conn
+            for work in conn.last.values():
+                await work.do(conn)
             failpoints.hit("transaction.before_commit")
             await _commit(conn)
             failpoints.hit("transaction.after_commit")
@@ -178,6 +191,7 @@ class Database:
             try:
                 now = await _begin(conn, begin)
                 conn.now = now if self._set_clock is None else self._set_clock(now)
+                conn.last = {}
             except BaseException as error:
                 await conn.close()
                 await pool.putconn(conn)

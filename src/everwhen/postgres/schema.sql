@@ -846,6 +846,16 @@ CREATE TABLE everwhen.held (
 
 ALTER TABLE ONLY everwhen.held FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE everwhen.key_rates (
+    tenant_id uuid NOT NULL,
+    task text NOT NULL,
+    limit_key text NOT NULL,
+    full_at timestamp with time zone NOT NULL
+)
+WITH (fillfactor='50');
+
+ALTER TABLE ONLY everwhen.key_rates FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE everwhen.lanes (
     tenant_id uuid NOT NULL,
     queue text NOT NULL,
@@ -853,6 +863,7 @@ CREATE TABLE everwhen.lanes (
     max_in_flight integer,
     virtual_time double precision DEFAULT 0 NOT NULL,
     ageing_seconds double precision DEFAULT 3600,
+    is_limited boolean DEFAULT false NOT NULL,
     CONSTRAINT lanes_ageing_seconds_check CHECK ((ageing_seconds > (0)::double precision)),
     CONSTRAINT lanes_max_in_flight_check CHECK ((max_in_flight >= 0)),
     CONSTRAINT lanes_queue_check CHECK (((length(queue) >= 1) AND (length(queue) <= 200))),
@@ -880,7 +891,8 @@ CREATE TABLE everwhen.leases (
     is_followed boolean DEFAULT false NOT NULL,
     heartbeat_seconds double precision,
     started_at timestamp with time zone,
-    policy jsonb
+    policy jsonb,
+    limit_key text
 )
 WITH (fillfactor='50');
 
@@ -1430,6 +1442,29 @@ CREATE TABLE everwhen.tagged (
 
 ALTER TABLE ONLY everwhen.tagged FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE everwhen.task_limits (
+    tenant_id uuid NOT NULL,
+    task text NOT NULL,
+    queue text NOT NULL,
+    max_in_flight integer,
+    rate_tokens integer,
+    rate_seconds double precision,
+    rate_burst integer,
+    rate_full_at timestamp with time zone,
+    key_paths jsonb,
+    key_max_in_flight integer,
+    key_rate_tokens integer,
+    key_rate_seconds double precision,
+    key_rate_burst integer,
+    key_version bigint NOT NULL,
+    has_parked boolean DEFAULT false NOT NULL,
+    release_at timestamp with time zone,
+    adopts_until timestamp with time zone
+)
+WITH (fillfactor='50');
+
+ALTER TABLE ONLY everwhen.task_limits FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE everwhen.tasks (
     tenant_id uuid NOT NULL,
     name text NOT NULL,
@@ -1445,8 +1480,12 @@ CREATE TABLE everwhen.tasks (
     revision integer DEFAULT 1 NOT NULL,
     tags text[] DEFAULT '{}'::text[] NOT NULL,
     owner text,
+    max_in_flight integer,
+    rate jsonb,
+    concurrency jsonb,
     deleted_at timestamp with time zone,
     CONSTRAINT tasks_heartbeat_timeout_seconds_check CHECK ((heartbeat_timeout_seconds >= (1)::double precision)),
+    CONSTRAINT tasks_max_in_flight_check CHECK ((max_in_flight >= 1)),
     CONSTRAINT tasks_name_check CHECK (((length(name) >= 1) AND (length(name) <= 220))),
     CONSTRAINT tasks_owner_check CHECK (((length(owner) >= 1) AND (length(owner) <= 200))),
     CONSTRAINT tasks_priority_check CHECK (((priority >= 0) AND (priority <= 9))),
@@ -1530,7 +1569,9 @@ CREATE TABLE everwhen.waiting (
     expires_at timestamp with time zone,
     is_followed boolean DEFAULT false NOT NULL,
     policy jsonb,
-    CONSTRAINT waiting_priority_check CHECK (((priority >= 0) AND (priority <= 9)))
+    limit_group text COLLATE pg_catalog."C",
+    CONSTRAINT waiting_parked_check CHECK (((priority < 0) = ((limit_group IS NOT NULL) AND (limit_group < 'parked!'::text) AND (limit_group >= 'parked '::text)))),
+    CONSTRAINT waiting_priority_check CHECK (((priority >= '-10'::integer) AND (priority <= 9)))
 );
 
 ALTER TABLE ONLY everwhen.waiting FORCE ROW LEVEL SECURITY;
@@ -1793,6 +1834,9 @@ ALTER TABLE ONLY everwhen.gates
 ALTER TABLE ONLY everwhen.held
     ADD CONSTRAINT held_pkey PRIMARY KEY (tenant_id, schedule_uid, line_at, run_id);
 
+ALTER TABLE ONLY everwhen.key_rates
+    ADD CONSTRAINT key_rates_pkey PRIMARY KEY (tenant_id, task, limit_key);
+
 ALTER TABLE ONLY everwhen.lanes
     ADD CONSTRAINT lanes_pkey PRIMARY KEY (tenant_id, queue);
 
@@ -1907,6 +1951,9 @@ ALTER TABLE ONLY everwhen.subscription_kinds
 ALTER TABLE ONLY everwhen.tagged
     ADD CONSTRAINT tagged_pkey PRIMARY KEY (tenant_id, kind, tag, name);
 
+ALTER TABLE ONLY everwhen.task_limits
+    ADD CONSTRAINT task_limits_pkey PRIMARY KEY (tenant_id, task);
+
 ALTER TABLE ONLY everwhen.tasks
     ADD CONSTRAINT tasks_pkey PRIMARY KEY (tenant_id, name);
 
@@ -2005,11 +2052,15 @@ CREATE INDEX held_look ON everwhen.held USING btree (look_at) WHERE (look_at IS 
 
 CREATE UNIQUE INDEX held_run ON everwhen.held USING btree (run_id, tenant_id);
 
+CREATE INDEX key_rates_full ON everwhen.key_rates USING btree (full_at);
+
 CREATE INDEX lanes_queue ON everwhen.lanes USING btree (queue, virtual_time);
 
 CREATE INDEX leases_cancelled_workflows ON everwhen.leases USING btree (tenant_id, run_id) WHERE ((queue = 'everwhen:workflows'::text) AND (cancel_requested_at IS NOT NULL));
 
 CREATE INDEX leases_lane ON everwhen.leases USING btree (tenant_id, queue) WHERE (lease_token > 0);
+
+CREATE INDEX leases_limited ON everwhen.leases USING btree (tenant_id, task, limit_key) WHERE (limit_key IS NOT NULL);
 
 CREATE INDEX line_states_ended ON everwhen.line_states USING btree (tenant_id, queue, until) WHERE (until IS NOT NULL);
 
@@ -2089,11 +2140,17 @@ CREATE INDEX streaks_pause ON everwhen.streaks USING btree (pause_at) WHERE (pau
 
 CREATE INDEX subscription_kinds_word ON everwhen.subscription_kinds USING btree (kind, tenant_id);
 
+CREATE INDEX task_limits_parked ON everwhen.task_limits USING btree (tenant_id, task) WHERE has_parked;
+
+CREATE INDEX task_limits_release ON everwhen.task_limits USING btree (tenant_id, queue, release_at) WHERE (release_at IS NOT NULL);
+
 CREATE INDEX tasks_by_owner ON everwhen.tasks USING btree (tenant_id, owner, name) WHERE (deleted_at IS NULL);
 
 CREATE INDEX tasks_listed ON everwhen.tasks USING btree (tenant_id, name) WHERE ((queue <> 'everwhen:workflows'::text) AND (deleted_at IS NULL));
 
 CREATE INDEX waiting_expiry ON everwhen.waiting USING btree (expires_at) WHERE (expires_at IS NOT NULL);
+
+CREATE INDEX waiting_limited ON everwhen.waiting USING btree (tenant_id, task, limit_group, priority, available_at, run_id) WHERE (limit_group IS NOT NULL);
 
 CREATE UNIQUE INDEX waiting_run ON everwhen.waiting USING btree (tenant_id, run_id);
 
@@ -2223,6 +2280,9 @@ ALTER TABLE ONLY everwhen.findings
 ALTER TABLE ONLY everwhen.gates
     ADD CONSTRAINT gates_tenant_id_schedule_uid_fkey FOREIGN KEY (tenant_id, schedule_uid) REFERENCES everwhen.schedules(tenant_id, uid);
 
+ALTER TABLE ONLY everwhen.key_rates
+    ADD CONSTRAINT key_rates_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
 ALTER TABLE ONLY everwhen.lanes
     ADD CONSTRAINT lanes_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
 
@@ -2312,6 +2372,9 @@ ALTER TABLE ONLY everwhen.subscription_kinds
 
 ALTER TABLE ONLY everwhen.tagged
     ADD CONSTRAINT tagged_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
+ALTER TABLE ONLY everwhen.task_limits
+    ADD CONSTRAINT task_limits_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
 
 ALTER TABLE ONLY everwhen.tasks
     ADD CONSTRAINT tasks_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
@@ -2432,6 +2495,8 @@ CREATE POLICY all_tenants ON everwhen.gates TO everwhen_system USING (true) WITH
 
 CREATE POLICY all_tenants ON everwhen.held TO everwhen_system USING (true) WITH CHECK (true);
 
+CREATE POLICY all_tenants ON everwhen.key_rates TO everwhen_system USING (true) WITH CHECK (true);
+
 CREATE POLICY all_tenants ON everwhen.lanes TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.leases TO everwhen_system USING (true) WITH CHECK (true);
@@ -2498,6 +2563,8 @@ CREATE POLICY all_tenants ON everwhen.subscription_kinds TO everwhen_system USIN
 
 CREATE POLICY all_tenants ON everwhen.tagged TO everwhen_system USING (true) WITH CHECK (true);
 
+CREATE POLICY all_tenants ON everwhen.task_limits TO everwhen_system USING (true) WITH CHECK (true);
+
 CREATE POLICY all_tenants ON everwhen.tasks TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.tenant_keys TO everwhen_system USING (true) WITH CHECK (true);
@@ -2561,6 +2628,8 @@ ALTER TABLE everwhen.findings ENABLE ROW LEVEL SECURITY;
 ALTER TABLE everwhen.gates ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.held ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.key_rates ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.lanes ENABLE ROW LEVEL SECURITY;
 
@@ -2648,6 +2717,8 @@ CREATE POLICY own_rows ON everwhen.gates TO everwhen_tenant USING ((tenant_id = 
 
 CREATE POLICY own_rows ON everwhen.held TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
+CREATE POLICY own_rows ON everwhen.key_rates TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
 CREATE POLICY own_rows ON everwhen.lanes TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.leases TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
@@ -2713,6 +2784,8 @@ CREATE POLICY own_rows ON everwhen.streaks TO everwhen_tenant USING ((tenant_id 
 CREATE POLICY own_rows ON everwhen.subscription_kinds TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.tagged TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
+CREATE POLICY own_rows ON everwhen.task_limits TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.tasks TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
@@ -2785,6 +2858,8 @@ ALTER TABLE everwhen.streaks ENABLE ROW LEVEL SECURITY;
 ALTER TABLE everwhen.subscription_kinds ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.tagged ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE everwhen.task_limits ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.tasks ENABLE ROW LEVEL SECURITY;
 
@@ -2953,6 +3028,9 @@ GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.gates TO everwhen_system;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.held TO everwhen_tenant;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.held TO everwhen_system;
 
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.key_rates TO everwhen_tenant;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.key_rates TO everwhen_system;
+
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.lanes TO everwhen_tenant;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.lanes TO everwhen_system;
 
@@ -3063,6 +3141,9 @@ GRANT SELECT ON TABLE everwhen.subscription_kinds TO everwhen_system;
 
 GRANT SELECT,INSERT,DELETE ON TABLE everwhen.tagged TO everwhen_tenant;
 GRANT SELECT,INSERT,DELETE ON TABLE everwhen.tagged TO everwhen_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.task_limits TO everwhen_tenant;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.task_limits TO everwhen_system;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.tasks TO everwhen_tenant;
 GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.tasks TO everwhen_system;

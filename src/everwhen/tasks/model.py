@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from everwhen.core.claim_limits import KeyLimit, Rate
 from everwhen.core.filters import Moment, Vocabulary, Word, within
 from everwhen.core.retry import Jitter, RetryPolicy
 
@@ -24,6 +25,9 @@ class Task:
     start_deadline_seconds: float | None
     total_deadline_seconds: float | None
     heartbeat_timeout_seconds: float | None
+    max_in_flight: int | None
+    rate: Rate | None
+    concurrency: KeyLimit | None
     tags: tuple[str, ...]
     owner: str | None
     revision: int
@@ -43,6 +47,9 @@ class TaskDraft:
     start_deadline_seconds: float | None = None
     total_deadline_seconds: float | None = None
     heartbeat_timeout_seconds: float | None = None
+    max_in_flight: int | None = None
+    rate: Rate | None = None
+    concurrency: KeyLimit | None = None
     tags: tuple[str, ...] = ()
     owner: str | None = None
 
@@ -59,6 +66,9 @@ class TaskRow:
     start_deadline_seconds: float | None
     total_deadline_seconds: float | None
     heartbeat_timeout_seconds: float | None
+    max_in_flight: int | None
+    rate: str | None
+    concurrency: str | None
     tags: list[str]
     owner: str | None
     revision: int
@@ -96,6 +106,41 @@ def retry_from_json(data: dict[str, Any]) -> RetryPolicy:
     )
 
 
+def rate_to_json(rate: Rate) -> dict[str, Any]:
+    """Return a rate as it stands in the database and on the wire."""
+    return {"tokens": rate.tokens, "seconds": rate.seconds, "burst": rate.burst}
+
+
+def rate_from_json(data: dict[str, Any]) -> Rate:
+    """Read what `rate_to_json` made, or what a change said: no burst is one of as many as there are tokens."""
+    return Rate(tokens=data["tokens"], seconds=data["seconds"], burst=data.get("burst") or data["tokens"])
+
+
+def concurrency_to_json(limit: KeyLimit) -> dict[str, Any]:
+    """Return the limits of a task's keys as they stand in the database and on the wire."""
+    rate = None if limit.rate is None else rate_to_json(limit.rate)
+    return {"key": list(limit.pointers), "max_in_flight": limit.max_in_flight, "rate": rate}
+
+
+def concurrency_from_json(data: dict[str, Any]) -> KeyLimit:
+    """Read what `concurrency_to_json` made."""
+    rate = data.get("rate")
+    return KeyLimit(
+        pointers=tuple(data["key"]),
+        max_in_flight=data.get("max_in_flight"),
+        rate=None if rate is None else rate_from_json(rate),
+    )
+
+
+def limits_to_json(task: "Task | TaskDraft") -> dict[str, Any]:
+    """Return a task's limits at the claim as they stand in the database and on the wire."""
+    return {
+        "max_in_flight": task.max_in_flight,
+        "rate": None if task.rate is None else rate_to_json(task.rate),
+        "concurrency": None if task.concurrency is None else concurrency_to_json(task.concurrency),
+    }
+
+
 def task_from_row(row: TaskRow) -> Task:
     """Read a stored task."""
     return Task(
@@ -107,6 +152,9 @@ def task_from_row(row: TaskRow) -> Task:
         start_deadline_seconds=row.start_deadline_seconds,
         total_deadline_seconds=row.total_deadline_seconds,
         heartbeat_timeout_seconds=row.heartbeat_timeout_seconds,
+        max_in_flight=row.max_in_flight,
+        rate=None if row.rate is None else rate_from_json(json.loads(row.rate)),
+        concurrency=None if row.concurrency is None else concurrency_from_json(json.loads(row.concurrency)),
         tags=tuple(row.tags),
         owner=row.owner,
         revision=row.revision,

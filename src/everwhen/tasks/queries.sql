@@ -2,19 +2,22 @@
 -- A deleted one comes back under its name, and its revisions go on counting; zero rows mean that the name is taken.
 insert into everwhen.tasks as t
   (tenant_id, name, queue, priority, retry, timeout_seconds, start_deadline_seconds, total_deadline_seconds,
-   heartbeat_timeout_seconds, tags, owner, created_at, updated_at)
+   heartbeat_timeout_seconds, max_in_flight, rate, concurrency, tags, owner, created_at, updated_at)
 values
   (%(tenant_id)s, %(name)s, %(queue)s, %(priority)s, %(retry)s::jsonb, %(timeout_seconds)s, %(start_deadline_seconds)s,
-   %(total_deadline_seconds)s, %(heartbeat_timeout_seconds)s, %(tags)s, %(owner)s, %(now)s, %(now)s)
+   %(total_deadline_seconds)s, %(heartbeat_timeout_seconds)s, %(max_in_flight)s, %(rate)s::jsonb, %(concurrency)s::jsonb,
+   %(tags)s, %(owner)s, %(now)s, %(now)s)
 on conflict (tenant_id, name) do update
 set queue = excluded.queue, priority = excluded.priority, retry = excluded.retry,
     timeout_seconds = excluded.timeout_seconds, start_deadline_seconds = excluded.start_deadline_seconds,
     total_deadline_seconds = excluded.total_deadline_seconds,
-    heartbeat_timeout_seconds = excluded.heartbeat_timeout_seconds, tags = excluded.tags, owner = excluded.owner,
+    heartbeat_timeout_seconds = excluded.heartbeat_timeout_seconds, max_in_flight = excluded.max_in_flight,
+    rate = excluded.rate, concurrency = excluded.concurrency, tags = excluded.tags, owner = excluded.owner,
     revision = t.revision + 1, created_at = excluded.created_at, updated_at = excluded.updated_at, deleted_at = null
 where t.deleted_at is not null
 returning name, queue, priority, retry::text as retry, timeout_seconds, start_deadline_seconds,
-  total_deadline_seconds, heartbeat_timeout_seconds, tags, owner, revision, created_at, updated_at;
+  total_deadline_seconds, heartbeat_timeout_seconds,
+  max_in_flight, rate::text as rate, concurrency::text as concurrency, tags, owner, revision, created_at, updated_at;
 
 -- name: count_tasks
 -- Workflows stand among them, and are none.
@@ -32,23 +35,27 @@ on conflict (tenant_id, queue) do nothing;
 update everwhen.tasks
 set queue = %(queue)s, priority = %(priority)s, retry = %(retry)s::jsonb, timeout_seconds = %(timeout_seconds)s,
     start_deadline_seconds = %(start_deadline_seconds)s, total_deadline_seconds = %(total_deadline_seconds)s,
-    heartbeat_timeout_seconds = %(heartbeat_timeout_seconds)s, tags = %(tags)s, owner = %(owner)s,
+    heartbeat_timeout_seconds = %(heartbeat_timeout_seconds)s, max_in_flight = %(max_in_flight)s, rate = %(rate)s::jsonb,
+    concurrency = %(concurrency)s::jsonb, tags = %(tags)s, owner = %(owner)s,
     revision = revision + 1, updated_at = %(now)s
 where tenant_id = %(tenant_id)s and name = %(name)s and deleted_at is null
   and (%(among)s::int[] is null or revision = any(%(among)s::int[]))
 returning name, queue, priority, retry::text as retry, timeout_seconds, start_deadline_seconds,
-  total_deadline_seconds, heartbeat_timeout_seconds, tags, owner, revision, created_at, updated_at;
+  total_deadline_seconds, heartbeat_timeout_seconds,
+  max_in_flight, rate::text as rate, concurrency::text as concurrency, tags, owner, revision, created_at, updated_at;
 
 -- name: get_task
 select name, queue, priority, retry::text as retry, timeout_seconds, start_deadline_seconds,
-  total_deadline_seconds, heartbeat_timeout_seconds, tags, owner, revision, created_at, updated_at
+  total_deadline_seconds, heartbeat_timeout_seconds,
+  max_in_flight, rate::text as rate, concurrency::text as concurrency, tags, owner, revision, created_at, updated_at
 from everwhen.tasks
 where tenant_id = %(tenant_id)s and name = %(name)s and deleted_at is null;
 
 -- name: lock_task
 -- A partial change reads what it keeps: two of them at once must not undo each other.
 select name, queue, priority, retry::text as retry, timeout_seconds, start_deadline_seconds,
-  total_deadline_seconds, heartbeat_timeout_seconds, tags, owner, revision, created_at, updated_at
+  total_deadline_seconds, heartbeat_timeout_seconds,
+  max_in_flight, rate::text as rate, concurrency::text as concurrency, tags, owner, revision, created_at, updated_at
 from everwhen.tasks
 where tenant_id = %(tenant_id)s and name = %(name)s and deleted_at is null
 for no key update;
@@ -56,13 +63,14 @@ for no key update;
 -- name: delete_task
 -- Zero rows: it is another revision than the caller means, or there is none.
 update everwhen.tasks
-set deleted_at = %(now)s, updated_at = %(now)s
+set deleted_at = %(now)s, updated_at = %(now)s, max_in_flight = null, rate = null, concurrency = null
 where tenant_id = %(tenant_id)s and name = %(name)s and deleted_at is null
   and (%(among)s::int[] is null or revision = any(%(among)s::int[]));
 
 -- name: list_tasks
 select name, queue, priority, retry::text as retry, timeout_seconds, start_deadline_seconds,
-  total_deadline_seconds, heartbeat_timeout_seconds, tags, owner, revision, created_at, updated_at
+  total_deadline_seconds, heartbeat_timeout_seconds,
+  max_in_flight, rate::text as rate, concurrency::text as concurrency, tags, owner, revision, created_at, updated_at
 from everwhen.tasks
 where tenant_id = %(tenant_id)s and name > %(after)s and deleted_at is null
   and queue <> 'everwhen:workflows' -- workflows stand among them
@@ -79,7 +87,8 @@ from (
   limit %(limit)s) n
 cross join lateral (
   select name, queue, priority, retry::text as retry, timeout_seconds, start_deadline_seconds,
-    total_deadline_seconds, heartbeat_timeout_seconds, tags, owner, revision, created_at, updated_at
+    total_deadline_seconds, heartbeat_timeout_seconds,
+  max_in_flight, rate::text as rate, concurrency::text as concurrency, tags, owner, revision, created_at, updated_at
   from everwhen.tasks t
   where t.tenant_id = %(tenant_id)s and t.name = n.name and t.deleted_at is null
   offset 0) t
@@ -91,7 +100,8 @@ select t.*
 from unnest(%(names)s::text[]) n (name)
 cross join lateral (
   select name, queue, priority, retry::text as retry, timeout_seconds, start_deadline_seconds,
-    total_deadline_seconds, heartbeat_timeout_seconds, tags, owner, revision, created_at, updated_at
+    total_deadline_seconds, heartbeat_timeout_seconds,
+  max_in_flight, rate::text as rate, concurrency::text as concurrency, tags, owner, revision, created_at, updated_at
   from everwhen.tasks t
   where t.tenant_id = %(tenant_id)s and t.name = n.name and t.deleted_at is null
   offset 0) t
@@ -99,7 +109,8 @@ order by t.name;
 
 -- name: list_tasks_of_owner
 select name, queue, priority, retry::text as retry, timeout_seconds, start_deadline_seconds,
-  total_deadline_seconds, heartbeat_timeout_seconds, tags, owner, revision, created_at, updated_at
+  total_deadline_seconds, heartbeat_timeout_seconds,
+  max_in_flight, rate::text as rate, concurrency::text as concurrency, tags, owner, revision, created_at, updated_at
 from everwhen.tasks
 where tenant_id = %(tenant_id)s and owner = %(owner)s and name > %(after)s and deleted_at is null
 order by name

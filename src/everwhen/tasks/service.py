@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+from everwhen.claim_limits import releasing
 from everwhen.core.filters import Filter
 from everwhen.core.quotas import Limit
 from everwhen.core.tags import Tagged
@@ -16,7 +17,16 @@ from everwhen.revisions import ANY, NONE, Expected, refuse_stale, stale
 from everwhen.tags.service import set_tags
 from everwhen.targets import service as targets
 from everwhen.tasks import store
-from everwhen.tasks.model import TASKS, Task, TaskDraft, TaskRow, retry_from_json, retry_to_json, task_from_row
+from everwhen.tasks.model import (
+    TASKS,
+    Task,
+    TaskDraft,
+    TaskRow,
+    limits_to_json,
+    retry_from_json,
+    retry_to_json,
+    task_from_row,
+)
 
 _RETRY = "retry"
 _KEPT = (
@@ -29,6 +39,7 @@ _KEPT = (
     "tags",
     "owner",
 )
+_LIMITS = ("max_in_flight", "rate", "concurrency")
 
 
 async def create_task(db: Database, *, tenant_id: UUID, draft: TaskDraft) -> Task:
@@ -63,6 +74,7 @@ async def _insert(conn: Connection, tenant_id: UUID, draft: TaskDraft) -> TaskRo
         start_deadline_seconds=draft.start_deadline_seconds,
         total_deadline_seconds=draft.total_deadline_seconds,
         heartbeat_timeout_seconds=draft.heartbeat_timeout_seconds,
+        **_texts(limits_to_json(draft)),
         tags=draft.tags,
         owner=draft.owner,
         now=conn.now,
@@ -71,6 +83,8 @@ async def _insert(conn: Connection, tenant_id: UUID, draft: TaskDraft) -> TaskRo
         limits = await quotas.refuse_over(conn, Limit.TASKS, store.count_tasks, tenant_id=tenant_id)
         quotas.refuse_attempts(limits, draft.retry.max_attempts)
         await set_tags(conn, tenant_id=tenant_id, kind=Tagged.TASK, name=draft.name, tags=draft.tags)
+        if any(getattr(row, field) is not None for field in _LIMITS):
+            releasing.change(conn, (tenant_id, draft.name))
     return row
 
 
@@ -155,9 +169,10 @@ async def replace_task(
     async with db.tenant(tenant_id) as conn:
         row = await _locked(conn, tenant_id, draft.name, expected)
         task = task_from_row(row)
-        if draft.retry == task.retry and all(value == getattr(task, field) for field, value in changes.items()):
+        same_limits = limits_to_json(draft) == limits_to_json(task)
+        if same_limits and draft.retry == task.retry and all(value == getattr(task, f) for f, value in changes.items()):
             return task
-        changes |= {_RETRY: retry_to_json(draft.retry)}
+        changes |= {_RETRY: retry_to_json(draft.retry), **limits_to_json(draft)}
         return await _change(conn, row, changes, tenant_id=tenant_id, expected=expected)
 
 
@@ -184,6 +199,8 @@ async def delete_task(db: Database, *, tenant_id: UUID, name: str, expected: Exp
         if not await store.delete_task(conn, **key, among=expected.among, now=conn.now):
             raise stale(expected, row.revision)
         await set_tags(conn, **key, kind=Tagged.TASK, before=row.tags, tags=())
+        if any(getattr(row, field) is not None for field in _LIMITS):
+            releasing.change(conn, (tenant_id, name))
 
 
 async def lock_task(conn: Connection, *, tenant_id: UUID, name: str) -> Task | None:
@@ -209,8 +226,8 @@ async def _locked(conn: Connection, tenant_id: UUID, name: str, expected: Expect
 async def _change(
     conn: Connection, row: TaskRow, changes: Mapping[str, Any], *, tenant_id: UUID, expected: Expected
 ) -> Task:
-    kept = {key: getattr(row, key) for key in _KEPT}
-    after = kept | {key: value for key, value in changes.items() if key != _RETRY}
+    kept = {key: getattr(row, key) for key in (*_KEPT, *_LIMITS)}
+    after = kept | _texts({key: value for key, value in changes.items() if key != _RETRY})
     before = json.loads(row.retry)
     retry = _merged_retry(before, changes.get(_RETRY) or {})
     if (attempts := json.loads(retry)["max_attempts"]) > before["max_attempts"]:
@@ -221,7 +238,16 @@ async def _change(
     if changed is None:
         raise stale(expected, row.revision)
     await set_tags(conn, **key, kind=Tagged.TASK, before=row.tags, tags=changed.tags)
+    if any(getattr(row, field) != getattr(changed, field) for field in _LIMITS) or (
+        row.queue != changed.queue and any(getattr(row, field) is not None for field in _LIMITS)
+    ):
+        releasing.change(conn, (tenant_id, row.name))
     return task_from_row(changed)
+
+
+def _texts(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields as the statements take them: objects as JSON text."""
+    return {key: json.dumps(value) if isinstance(value, dict) else value for key, value in values.items()}
 
 
 def _merged_retry(stored: dict[str, Any], changes: Mapping[str, Any]) -> str:

@@ -28,11 +28,14 @@ async def insert_task(
     start_deadline_seconds: float | None,
     total_deadline_seconds: float | None,
     heartbeat_timeout_seconds: float | None,
+    max_in_flight: int | None,
+    rate: str | None,
+    concurrency: str | None,
     tags: Sequence[str],
     owner: str | None,
     now: datetime,
 ) -> TaskRow | None:
-    """Return None when the name is taken. `retry` is JSON text."""
+    """Return None when the name is taken. `retry`, `rate` and `concurrency` are JSON texts."""
     params = {
         "tenant_id": tenant_id,
         "name": name,
@@ -43,6 +46,9 @@ async def insert_task(
         "start_deadline_seconds": start_deadline_seconds,
         "total_deadline_seconds": total_deadline_seconds,
         "heartbeat_timeout_seconds": heartbeat_timeout_seconds,
+        "max_in_flight": max_in_flight,
+        "rate": rate,
+        "concurrency": concurrency,
         "tags": list(tags),
         "owner": owner,
         "now": now,
@@ -72,12 +78,18 @@ async def update_task(
     start_deadline_seconds: float | None,
     total_deadline_seconds: float | None,
     heartbeat_timeout_seconds: float | None,
+    max_in_flight: int | None,
+    rate: str | None,
+    concurrency: str | None,
     tags: Sequence[str],
     owner: str | None,
     among: Sequence[int] | None,
     now: datetime,
 ) -> TaskRow | None:
-    """Return None when there is no such task, or its revision is not among these (None: any). `retry` is JSON text."""
+    """Return None when there is no such task, or its revision is not among these (None: any).
+
+    `retry`, `rate` and `concurrency` are JSON texts.
+    """
     params = {
         "tenant_id": tenant_id,
         "name": name,
@@ -88,6 +100,9 @@ async def update_task(
         "start_deadline_seconds": start_deadline_seconds,
         "total_deadline_seconds": total_deadline_seconds,
         "heartbeat_timeout_seconds": heartbeat_timeout_seconds,
+        "max_in_flight": max_in_flight,
+        "rate": rate,
+        "concurrency": concurrency,
         "tags": list(tags),
         "owner": owner,
         "among": None if among is None else list(among),

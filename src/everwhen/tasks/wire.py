@@ -1,9 +1,10 @@
 """What tasks look like on the wire, in both directions."""
 
-from typing import Annotated, Self
+from typing import Annotated, Final, Self
 
-from pydantic import BaseModel, Field, Strict, model_validator
+from pydantic import AfterValidator, BaseModel, Field, Strict, model_validator
 
+from everwhen.core.claim_limits import MOST_PLACES, MOST_POINTERS, KeyLimit, Rate
 from everwhen.core.retry import (
     MAX_AGE_LIMIT,
     MAX_ATTEMPTS_LIMIT,
@@ -14,7 +15,14 @@ from everwhen.core.retry import (
     RetryPolicy,
 )
 from everwhen.http.fields import MOST_SECONDS, Name, Owner, PositiveSeconds, Priority, Tags, Utc, Wire
-from everwhen.tasks.model import Task, TaskDraft, retry_from_json, retry_to_json
+from everwhen.tasks.model import Task, TaskDraft, limits_to_json, retry_from_json, retry_to_json
+
+
+def _some(pointers: list[str]) -> list[str]:
+    if not pointers:
+        raise ValueError("name at least one value of the input")
+    return pointers
+
 
 Attempts = Annotated[int, Strict(), Field(ge=1, le=MAX_ATTEMPTS_LIMIT)]
 Delay = Annotated[float, Strict(), Field(ge=0, le=MAX_DELAY.total_seconds(), allow_inf_nan=False)]
@@ -27,6 +35,12 @@ MaxAge = Annotated[
 ClassName = Annotated[str, Field(min_length=1, max_length=MOST_CLASS_NAME, pattern=r"^[\x21-\x7e\u00a1-\uffff]+$")]
 ClassNames = Annotated[list[ClassName], Field(max_length=MOST_NON_RETRYABLE)]
 Heartbeat = Annotated[float, Strict(), Field(ge=1, le=MOST_SECONDS, allow_inf_nan=False)]
+
+Places = Annotated[int, Strict(), Field(ge=1, le=MOST_PLACES)]
+Pointer = Annotated[str, Field(min_length=2, max_length=200, pattern=r"^(/([^/~\x00-\x1f]|~[01])+)+$")]
+Pointers = Annotated[list[Pointer], Field(max_length=MOST_POINTERS), AfterValidator(_some)]
+MOST_RATE_SECONDS: Final = 86_400
+"""A rate is for as long as a day."""
 
 _DEFAULT = retry_to_json(RetryPolicy())
 
@@ -69,6 +83,38 @@ class RetryChange(Wire):
     non_retryable: ClassNames = Field(default_factory=list[str])
 
 
+class RateFields(Wire):
+    """How many runs may begin: `tokens` in any `seconds` in the long run, and `burst` at once."""
+
+    tokens: Places
+    seconds: Annotated[float, Strict(), Field(gt=0, le=MOST_RATE_SECONDS, allow_inf_nan=False)]
+    burst: Places | None = Field(default=None, description="How many may begin at once; null: as many as `tokens`.")
+
+    def rate(self) -> Rate:
+        """Return the rate."""
+        burst = self.tokens if self.burst is None else self.burst
+        return Rate(tokens=self.tokens, seconds=self.seconds, burst=burst)
+
+
+class ConcurrencyFields(Wire):
+    """Limits for each key that is made of the runs' inputs: runs with equal values there share one."""
+
+    key: Pointers = Field(description="JSON pointers into the input; a value that is not there counts as null.")
+    max_in_flight: Places | None = Field(default=None, description="How many runs of a key may be under way at once.")
+    rate: RateFields | None = Field(default=None, description="How fast runs of a key may begin.")
+
+    @model_validator(mode="after")
+    def _limits_something(self) -> Self:
+        if self.max_in_flight is None and self.rate is None:
+            raise ValueError("say max_in_flight, or rate, or both")
+        return self
+
+    def limit(self) -> KeyLimit:
+        """Return the limit."""
+        rate = None if self.rate is None else self.rate.rate()
+        return KeyLimit(pointers=tuple(self.key), max_in_flight=self.max_in_flight, rate=rate)
+
+
 class TaskFields(Wire):
     """What a task is, but for its name; what is left out is as by default."""
 
@@ -84,6 +130,11 @@ class TaskFields(Wire):
     )
     heartbeat_timeout_seconds: Heartbeat | None = Field(
         default=None, description="How long a worker may be silent: no lease is longer, whatever the worker asks for."
+    )
+    max_in_flight: Places | None = Field(default=None, description="How many of its runs may be under way at once.")
+    rate: RateFields | None = Field(default=None, description="How fast its runs may begin.")
+    concurrency: ConcurrencyFields | None = Field(
+        default=None, description="Limits for each key that is made of the runs' inputs."
     )
     tags: Tags = ()
 
@@ -111,6 +162,9 @@ class TaskChange(Wire):
     start_deadline_seconds: PositiveSeconds | None = None
     total_deadline_seconds: PositiveSeconds | None = None
     heartbeat_timeout_seconds: Heartbeat | None = None
+    max_in_flight: Places | None = None
+    rate: RateFields | None = None
+    concurrency: ConcurrencyFields | None = None
     tags: Tags = ()
     owner: Owner | None = None
 
@@ -127,6 +181,22 @@ class RetryOut(BaseModel):
     non_retryable: list[str]
 
 
+class RateOut(BaseModel):
+    """How many runs may begin."""
+
+    tokens: int
+    seconds: float
+    burst: int
+
+
+class ConcurrencyOut(BaseModel):
+    """The limits of each key."""
+
+    key: list[str]
+    max_in_flight: int | None
+    rate: RateOut | None
+
+
 class TaskOut(BaseModel):
     """A task."""
 
@@ -138,6 +208,9 @@ class TaskOut(BaseModel):
     start_deadline_seconds: float | None
     total_deadline_seconds: float | None
     heartbeat_timeout_seconds: float | None
+    max_in_flight: int | None
+    rate: RateOut | None
+    concurrency: ConcurrencyOut | None
     tags: list[str]
     owner: str | None = Field(description="Who declares it; null: nobody, it was made by hand.")
     revision: int
@@ -156,6 +229,9 @@ def draft_of(name: str, fields: TaskFields) -> TaskDraft:
         start_deadline_seconds=fields.start_deadline_seconds,
         total_deadline_seconds=fields.total_deadline_seconds,
         heartbeat_timeout_seconds=fields.heartbeat_timeout_seconds,
+        max_in_flight=fields.max_in_flight,
+        rate=None if fields.rate is None else fields.rate.rate(),
+        concurrency=None if fields.concurrency is None else fields.concurrency.limit(),
         tags=fields.tags,
         owner=fields.owner if isinstance(fields, TaskIn | TaskReplacement) else None,
     )
@@ -172,6 +248,7 @@ def task_out(task: Task) -> TaskOut:
         start_deadline_seconds=task.start_deadline_seconds,
         total_deadline_seconds=task.total_deadline_seconds,
         heartbeat_timeout_seconds=task.heartbeat_timeout_seconds,
+        **limits_to_json(task),
         tags=list(task.tags),
         owner=task.owner,
         revision=task.revision,

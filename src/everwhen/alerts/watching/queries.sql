@@ -10,7 +10,7 @@ with listener as materialized (
   select w.tenant_id, w.run_id, %(now)s::timestamptz as begun_at
   from listener n
   cross join lateral (select l.queue from everwhen.lanes l where l.tenant_id = n.tenant_id offset 0) l
-  cross join generate_series(0, 9) p
+  cross join generate_series(-10, 9) p -- below 0 are those that a limit has parked
   cross join lateral (
     select w.tenant_id, w.run_id from (
       select w.tenant_id, w.run_id, w.attempts from everwhen.waiting w
@@ -137,7 +137,7 @@ with listener as materialized (
   from listener n
   cross join lateral (
     select l.queue from everwhen.lanes l where l.tenant_id = n.tenant_id and l.queue not like 'everwhen:%%' offset 0) l
-  cross join generate_series(0, 9) p
+  cross join generate_series(-10, 9) p -- below 0 are those that a limit has parked
   cross join lateral (
     select w.tenant_id, w.run_id, w.task, w.policy from everwhen.waiting w
     where w.tenant_id = n.tenant_id and w.queue = l.queue and w.priority = p and w.available_at <= %(now)s

@@ -11,7 +11,7 @@ from everwhen.declarations.model import Declaration, Kind, Present
 from everwhen.postgres.pool import Connection, Database
 from everwhen.revisions import Expected
 from everwhen.tasks import service
-from everwhen.tasks.model import Task, TaskDraft, retry_to_json
+from everwhen.tasks.model import Task, TaskDraft, limits_to_json, retry_to_json
 from everwhen.tasks.wire import TaskFields, draft_of
 
 _PLAIN = (
@@ -86,4 +86,4 @@ def _present(task: Task) -> Present:
 
 def _normal(task: Task | TaskDraft) -> dict[str, Any]:
     plain = {field: getattr(task, field) for field in _PLAIN}
-    return {**plain, "retry": retry_to_json(task.retry), "tags": list(task.tags)}
+    return {**plain, "retry": retry_to_json(task.retry), **limits_to_json(task), "tags": list(task.tags)}

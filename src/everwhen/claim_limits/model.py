@@ -1,0 +1,127 @@
+"""What limits at the claim read and write."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+
+from everwhen.core.claim_limits import Rate
+
+TaskKey = tuple[UUID, str]
+"""A tenant's task."""
+
+
+class CandidateRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A due run, locked. `limit_key` None: its task has no limit; empty: it makes no key."""
+
+    tenant_id: UUID
+    queue: str
+    task: str
+    priority: int
+    available_at: datetime
+    run_id: UUID
+    limit_group: str | None
+    place: str
+    limit_key: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskLimit:
+    """The limits of a task, locked."""
+
+    tenant_id: UUID
+    task: str
+    queue: str
+    max_in_flight: int | None
+    rate_tokens: int | None
+    rate_seconds: float | None
+    rate_burst: int | None
+    rate_full_at: datetime | None
+    has_keys: bool
+    key_max_in_flight: int | None
+    key_rate_tokens: int | None
+    key_rate_seconds: float | None
+    key_rate_burst: int | None
+    key_version: int
+    has_parked: bool
+    release_at: datetime | None
+    adopts_until: datetime | None
+
+    @property
+    def key(self) -> TaskKey:
+        """Whose they are."""
+        return self.tenant_id, self.task
+
+    @property
+    def rate(self) -> Rate | None:
+        """How many of its runs may begin in a stretch of time."""
+        return _rate(self.rate_tokens, self.rate_seconds, self.rate_burst)
+
+    @property
+    def key_rate(self) -> Rate | None:
+        """The same for each key."""
+        return _rate(self.key_rate_tokens, self.key_rate_seconds, self.key_rate_burst)
+
+    @property
+    def prefix(self) -> str:
+        """How the keys begin that it makes now."""
+        return f"{self.key_version}:" if self.has_keys else ""
+
+    @property
+    def is_over(self) -> bool:
+        """Say whether the task has no limit any more."""
+        return self.max_in_flight is None and self.rate_tokens is None and not self.has_keys
+
+
+def _rate(tokens: int | None, seconds: float | None, burst: int | None) -> Rate | None:
+    if tokens is None or seconds is None:
+        return None
+    return Rate(tokens=tokens, seconds=seconds, burst=tokens if burst is None else burst)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskOf:
+    """A tenant's task, by name."""
+
+    tenant_id: UUID
+    task: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What is in flight of a task, or of one of its keys, and how many runs stand in the line that were let go."""
+
+    tenant_id: UUID
+    task: str
+    limit_key: str | None
+    in_flight: int
+    offered: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRate:
+    """The bucket of a key."""
+
+    tenant_id: UUID
+    task: str
+    limit_key: str
+    full_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfferedRun:
+    """A run that was let go, and what it had waited for."""
+
+    tenant_id: UUID
+    queue: str
+    task: str
+    resource: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneOf:
+    """A tenant's line at a queue."""
+
+    tenant_id: UUID
+    queue: str
