@@ -130,11 +130,18 @@ def claim(conn: psycopg.AsyncConnection[Any]) -> Awaitable[list[Lease]]:
         queues=["line"],
         quotas=[BATCH],
         tasks=["report"],
+        capped=(),
         limit=BATCH,
         worker="w",
         lease_seconds=30,
         deadline_grace_seconds=5,
         now=NOW + timedelta(seconds=1),
+    )
+
+
+def share(conn: psycopg.AsyncConnection[Any]) -> Awaitable[Any]:
+    return dispatch.lock_lanes_with_work(
+        conn, queues=["line"], tasks=["report"], instance=None, after=uuid.UUID(int=0), most=512, limit=64, now=NOW
     )
 
 
@@ -235,6 +242,42 @@ async def test_dispatch_touches_few_pages_whatever_the_statistics_say(tenant: Wa
     }
     pages = {name: (await tenant.pages(call))[0] for name, call in single.items()}
     assert {name: touched for name, touched in pages.items() if touched > MOST_PAGES_A_CALL} == {}
+
+
+MANY = """
+    insert into everwhen.tenants
+    select lpad(to_hex(n), 32, '0')::uuid, 'many-' || n, now() from generate_series(1000, 2999) n;
+    insert into everwhen.lanes (tenant_id, queue)
+    select id, 'line' from everwhen.tenants where name like 'many-%';
+"""
+
+
+async def test_lanes_in_which_nothing_waits_cost_a_shared_claim_nothing(system: Watched, run_as_superuser) -> None:
+    conn = system.conn
+    run_as_superuser(DEFINE)
+    await share(conn)  # its plan is made now, with nothing in any table
+    run_as_superuser(FILL)
+    alone, (lane,) = await system.pages(lambda: share(conn))
+    run_as_superuser(MANY)
+    among_many, found = await system.pages(lambda: share(conn))
+
+    assert lane.tenant_id == TENANT
+    assert found == [lane]
+    assert among_many <= alone + 10
+    assert among_many <= 60
+
+
+async def test_a_line_that_grows_old_is_claimed_in_few_pages(tenant: Watched, run_as_superuser) -> None:
+    conn = tenant.conn
+    run_as_superuser(DEFINE)
+    await claim(conn)
+    run_as_superuser(FILL)
+    run_as_superuser("update everwhen.lanes set ageing_seconds = 0.1")
+
+    pages, leases = await tenant.pages(lambda: claim(conn))
+
+    assert len(leases) == BATCH
+    assert pages <= MOST_PAGES_A_ROW * BATCH
 
 
 async def test_planning_touches_few_pages_whatever_the_statistics_say(system: Watched, run_as_superuser) -> None:

@@ -8,7 +8,7 @@ import pytest
 from everwhen.dispatch import lines as module
 from everwhen.dispatch.lines import Lines
 from everwhen.postgres.wakeups import Wakeups, notify, queue_topic
-from tests.dispatch.scene import LINE, ids, wish
+from tests.dispatch.scene import LINE, ids, report_on, wish
 
 LONG = 30.0
 
@@ -231,3 +231,17 @@ async def test_a_wake_up_makes_one_of_those_who_wait_look_not_all_of_them(line, 
     lines.close()
     await asyncio.gather(*pending)
     assert seen <= 5 * 4
+
+
+@pytest.mark.usefixtures("listening", "unhurried")
+async def test_a_place_that_comes_free_in_a_limited_lane_ends_the_wait(line, lines, waits):
+    await line.set_lane(max_in_flight=1)
+    await line.fill(2)
+    (held,) = await line.claim()
+
+    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        waiting = group.create_task(lines.take(line.wish(), wait_seconds=LONG, still_there=there))
+        await waits()
+        await line.complete(report_on(held))
+
+    assert len(waiting.result().leases) == 1

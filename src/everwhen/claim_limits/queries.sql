@@ -2,24 +2,61 @@
 -- or behind OFFSET 0; places in the line, which are locked, by ctid.
 
 -- name: lock_candidates
--- Due runs of these lines, by priority, then by due time, with what each counts for. They stay in the line until it is
+-- Due runs of these lines, in the order in which claim_runs takes them, with what each counts for. They stay in the line until it is
 -- decided what becomes of them: the lock keeps every other claim away meanwhile.
 with candidate as materialized (
   select w.*
   from unnest(%(tenant_ids)s::uuid[], %(queues)s::text[], %(depths)s::int[]) as lane (tenant_id, queue, depth)
   cross join lateral (
-    select w.*
-    from generate_series(9, 0, -1) p
-    cross join lateral (
-      select w.tenant_id, w.queue, w.task, w.priority, w.available_at, w.run_id, w.limit_group, w.ctid as place
-      from everwhen.waiting w
-      where w.tenant_id = lane.tenant_id and w.queue = lane.queue and w.priority = p and w.available_at <= %(now)s
-        and (w.expires_at is null or w.expires_at > %(now)s)
-        and (%(tasks)s::text[] is null or w.task = any(%(tasks)s::text[]))
-        and w.run_id <> all(%(passed)s::uuid[])
+    -- What has grown old, oldest first: one look at the oldest run of the line says whether there can be any.
+    select coalesce(array_agg(w.place), '{}') as places
+    from (
+      select w.place
+      from (
+        select l.ageing_seconds from everwhen.lanes l where l.tenant_id = lane.tenant_id and l.queue = lane.queue offset 0) l
+      cross join lateral (
+        select from (
+          select w.available_at
+          from everwhen.waiting w
+          where w.queue = lane.queue and w.tenant_id = lane.tenant_id and w.priority >= 0 -- the predicate of waiting_lanes
+          order by w.available_at
+          limit 1) w
+        where w.available_at <= %(now)s::timestamptz - make_interval(secs => l.ageing_seconds)) any_old
+      cross join generate_series(0, 9) p
+      cross join lateral (
+        select w.ctid as place, w.available_at
+        from everwhen.waiting w
+        where w.tenant_id = lane.tenant_id and w.queue = lane.queue and w.priority = p
+          and w.available_at <= %(now)s::timestamptz - make_interval(secs => greatest(9 - p, 1) * l.ageing_seconds)
+          and (w.expires_at is null or w.expires_at > %(now)s)
+          and (%(tasks)s::text[] is null or w.task = any(%(tasks)s::text[]))
+          and w.run_id <> all(%(passed)s::uuid[])
+        order by w.available_at
+        limit lane.depth) w
       order by w.available_at
-      limit lane.depth
-      for update skip locked) w
+      limit lane.depth) old
+    cross join lateral (
+      select w.ctid as place from everwhen.waiting w where w.ctid = old.place for update skip locked) w) old
+  cross join lateral (
+    select w.*
+    from (
+      select w.*
+      from unnest(old.places) as o (place)
+      cross join lateral (select w.tenant_id, w.queue, w.task, w.priority, w.available_at, w.run_id, w.limit_group, w.ctid as place from everwhen.waiting w where w.ctid = o.place) w
+      union all
+      select w.*
+      from generate_series(9, 0, -1) p
+      cross join lateral (
+        select w.tenant_id, w.queue, w.task, w.priority, w.available_at, w.run_id, w.limit_group, w.ctid as place
+        from everwhen.waiting w
+        where w.tenant_id = lane.tenant_id and w.queue = lane.queue and w.priority = p and w.available_at <= %(now)s
+          and (w.expires_at is null or w.expires_at > %(now)s)
+          and (%(tasks)s::text[] is null or w.task = any(%(tasks)s::text[]))
+          and w.run_id <> all(%(passed)s::uuid[])
+          and w.ctid <> all(old.places)
+        order by w.available_at
+        limit lane.depth
+        for update skip locked) w) w
     limit lane.depth) w
 )
 select c.tenant_id, c.queue, c.task, c.priority, c.available_at, c.run_id, c.limit_group, c.place::text as place, l.limit_key

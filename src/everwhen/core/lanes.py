@@ -1,17 +1,26 @@
 """Lanes: how many runs a claim takes from each line, as pure arithmetic.
 
 A lane is one tenant's line at one queue. Its virtual time is the work taken from it so far divided by its weight; the
-lane that is furthest behind is served first, so a backlog of a million moves only its own lane's virtual time. Limits
-are exact because the caller holds the lane's row while it counts and takes.
+lane that is furthest behind is served first, so a backlog of a million moves only its own lane's virtual time.
+
+Invariants, for whatever arrives and however claims come
+
+1. Lanes that always have work get runs in proportion to their weights: their virtual times stay within a few claims of
+   each other, however long it goes on.
+2. What a lane did not use is not saved: one that had nothing to do, or is new, is at once no further behind than
+   CREDIT_CLAIMS claims of this size. It gets its share from then on, and no more than that credit at the others' cost.
+3. Nothing is left over: where a lane has less than its share, the others get it, in the same claim.
+
+Limits are exact because the caller holds the lane's row while it counts and takes.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
-MOST_CREDIT: Final = 1_000.0
-"""How far, in units of virtual time, a lane that was idle may lie behind: what it did not use is not saved for ever."""
+CREDIT_CLAIMS: Final = 2.0
+"""How far, in whole claims, a lane that was idle may lie behind the one that is furthest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +59,20 @@ def allot(lanes: Sequence[Lane], *, limit: int) -> list[Share]:
     return [Share(lane=lane, quota=min(room, -(-limit * lane.weight // weights))) for lane, room in ordered]
 
 
-def charge(lane: Lane, *, taken: int, furthest: float) -> float:
-    """Return the lane's virtual time after `taken` runs; `furthest` is the largest among the lanes of this claim."""
-    return max(lane.virtual_time, furthest - MOST_CREDIT) + taken / lane.weight
+def allot_rest(taken: Sequence[tuple[Share, int]], *, limit: int) -> list[Share]:
+    """Split what is left of a claim among the lanes that gave their whole quota: they may have more."""
+    more = [
+        replace(share.lane, in_flight=share.lane.in_flight + count) for share, count in taken if count == share.quota
+    ]
+    return allot(more, limit=limit)
+
+
+def charge(lane: Lane, *, taken: int, furthest: float, limit: int) -> float:
+    """Return the lane's virtual time after `taken` runs of a claim of `limit`.
+
+    `furthest` is the largest virtual time among the lanes of this claim.
+    """
+    return max(lane.virtual_time, furthest - CREDIT_CLAIMS * limit) + taken / lane.weight
 
 
 def _room(lane: Lane, limit: int) -> int:

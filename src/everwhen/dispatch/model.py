@@ -31,6 +31,22 @@ class LaneRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SharedLaneRow:
+    """A lane of any tenant as the claim locked it; without a tenant there is none.
+
+    `following`, the same in every row, is the tenant behind whom the next claim begins to look; None: all were seen.
+    """
+
+    following: UUID | None
+    tenant_id: UUID | None
+    queue: str | None
+    weight: int | None
+    virtual_time: float | None
+    max_in_flight: int | None
+    is_limited: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InFlight:
     """How many leases a lane has open."""
 
@@ -141,11 +157,12 @@ class ToRenew:
 class ClosedAttempt(msgspec.Struct, frozen=True, kw_only=True):
     """An attempt that was closed; `followed_end` is the state that its run ended in, if it ended and is followed.
 
-    `limited_task` is there when its lease counted for limits, with its key.
+    `freed_queue` is there when its lane had a limit; `limited_task` when its lease counted for limits, with its key.
     """
 
     lease_token: int
     followed_end: str | None
+    freed_queue: str | None
     limited_task: str | None
     limit_key: str | None
 

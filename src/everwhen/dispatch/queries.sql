@@ -25,37 +25,94 @@ order by l.queue
 for no key update of l;
 
 -- name: lock_lanes_with_work
--- The lines of all tenants at shared queues that have something due, the one furthest behind first. SKIP LOCKED sends a
--- second claimer to other tenants instead of making it wait. A line that is full or paused is passed over, or those with the lowest
--- virtual times would fill the limit and keep everybody else waiting; the count that is exact comes after the lock. So is
--- a line in which nothing is due that the worker knows, and in which no run waits for a token that is there by now.
-select l.tenant_id, l.queue, l.weight, l.virtual_time, l.max_in_flight, l.is_limited, false as is_paused
-from everwhen.lanes l
-where l.queue = any(%(queues)s::text[])
-  and not exists (
-    select from everwhen.pauses p
-    where p.tenant_id = l.tenant_id and p.queue = any(array[l.queue, ''])
-      and (p.paused_until is null or p.paused_until > %(now)s))
-  and not (select exists (
-    select from everwhen.workers k
-    where k.tenant_id = '00000000-0000-0000-0000-000000000000' and k.instance = %(instance)s
-      and (k.wish <> 'active' or k.is_stopping)))
-  and (exists (
-    select from generate_series(0, 9) p
+-- The lines of all tenants at shared queues that have something due, the one furthest behind first. The walk steps from
+-- tenant to tenant along waiting_lanes, a descent for each that has anything waiting there: whoever has nothing costs
+-- nothing. It begins behind `after`, goes round once, and looks at `most` lines: where there are more, `following` says
+-- where the next claim begins. SKIP LOCKED sends a second claimer to other tenants instead of making it wait. A line that
+-- is full or paused is passed over, or those with the lowest virtual times would fill the limit and keep everybody else
+-- waiting; the count that is exact comes after the lock. So is a line in which nothing is due that the worker knows, and in
+-- which no run waits for a token that is there by now.
+with recursive found as (
+  select q.queue, w.tenant_id, w.available_at, w.is_round
+  from unnest(%(queues)s::text[]) as q (queue)
+  cross join lateral (
+    (select w.tenant_id, w.available_at, false as is_round
+     from everwhen.waiting w
+     where w.queue = q.queue and w.tenant_id > %(after)s and w.priority >= 0
+     order by w.tenant_id, w.available_at
+     limit 1)
+    union all
+    (select w.tenant_id, w.available_at, true
+     from everwhen.waiting w
+     where w.queue = q.queue and w.tenant_id <= %(after)s and w.priority >= 0
+     order by w.tenant_id, w.available_at
+     limit 1)
+    limit 1) w
+  union all
+  select f.queue, w.tenant_id, w.available_at, w.is_round
+  from found f
+  cross join lateral (
+    (select w.tenant_id, w.available_at, f.is_round
+     from everwhen.waiting w
+     where w.queue = f.queue and w.tenant_id > f.tenant_id and (not f.is_round or w.tenant_id <= %(after)s) and w.priority >= 0
+     order by w.tenant_id, w.available_at
+     limit 1)
+    union all
+    (select w.tenant_id, w.available_at, true
+     from everwhen.waiting w
+     where not f.is_round and w.queue = f.queue and w.tenant_id <= %(after)s and w.priority >= 0
+     order by w.tenant_id, w.available_at
+     limit 1)
+    limit 1) w
+), seen as materialized (
+  select queue, tenant_id, available_at from found limit %(most)s
+), released as materialized (
+  select t.queue, t.tenant_id
+  from everwhen.task_limits t
+  where t.queue = any(%(queues)s::text[]) and t.release_at <= %(now)s
+  limit %(most)s
+)
+select o.following, l.tenant_id, l.queue, l.weight, l.virtual_time, l.max_in_flight, l.is_limited
+from (select (select s.tenant_id from seen s offset %(most)s - 1) as following) o
+left join lateral (
+  select l.*
+  from (
+    select d.tenant_id, d.queue
+    from (
+      select s.tenant_id, s.queue from seen s where s.available_at <= %(now)s
+      union
+      select r.tenant_id, r.queue from released r) d
     cross join lateral (
-      select from everwhen.waiting w
-      where w.tenant_id = l.tenant_id and w.queue = l.queue and w.priority = p and w.available_at <= %(now)s
-        and (%(tasks)s::text[] is null or w.task = any(%(tasks)s::text[]))
-      limit 1) due)
-    or (l.is_limited and exists (
-      select from everwhen.task_limits t
-      where t.tenant_id = l.tenant_id and t.queue = l.queue and t.release_at <= %(now)s)))
-  and (l.max_in_flight is null or l.max_in_flight > (
-    select count(*) from everwhen.leases o
-    where o.tenant_id = l.tenant_id and o.queue = l.queue and o.lease_token > 0))
-order by l.virtual_time
-limit %(limit)s
-for no key update skip locked;
+      select l.virtual_time from everwhen.lanes l where l.tenant_id = d.tenant_id and l.queue = d.queue offset 0) v
+    order by v.virtual_time
+    offset 0) d
+  cross join lateral (
+    select l.tenant_id, l.queue, l.weight, l.virtual_time, l.max_in_flight, l.is_limited
+    from everwhen.lanes l
+    where l.tenant_id = d.tenant_id and l.queue = d.queue
+      and not exists (
+        select from everwhen.pauses p
+        where p.tenant_id = l.tenant_id and p.queue = any(array[l.queue, ''])
+          and (p.paused_until is null or p.paused_until > %(now)s))
+      and not (select exists (
+        select from everwhen.workers k
+        where k.tenant_id = '00000000-0000-0000-0000-000000000000' and k.instance = %(instance)s
+          and (k.wish <> 'active' or k.is_stopping)))
+      and (l.max_in_flight is null or l.max_in_flight > (
+        select count(*) from everwhen.leases o
+        where o.tenant_id = l.tenant_id and o.queue = l.queue and o.lease_token > 0))
+      and (%(tasks)s::text[] is null or exists (
+          select from generate_series(0, 9) p
+          cross join lateral (
+            select from everwhen.waiting w
+            where w.tenant_id = l.tenant_id and w.queue = l.queue and w.priority = p and w.available_at <= %(now)s
+              and w.task = any(%(tasks)s::text[])
+            limit 1) due)
+        or (l.is_limited and exists (
+          select from everwhen.task_limits t
+          where t.tenant_id = l.tenant_id and t.queue = l.queue and t.release_at <= %(now)s)))
+    for no key update skip locked) l
+  limit %(limit)s) l on true;
 
 -- name: is_held_back
 -- Whether a worker is given nothing: asked when nothing was found for it.
@@ -74,7 +131,9 @@ cross join lateral (
   offset 0) l;
 
 -- name: claim_runs
--- Take due runs from the given lanes, by priority, then by due time. One probe of the line's key for each priority walks
+-- Take due runs from the given lanes: first those that have waited longer than their lane's ageing for each step that
+-- their priority lies below the highest, oldest first; then by priority, then by due time. What another claim has just
+-- taken of the old is passed over, and this one goes on by priority. One probe of the line's key for each priority walks
 -- straight to the due rows, past those planned ahead. Rows are deleted by their place (ctid), and tasks and runs are looked
 -- up behind OFFSET 0, once each: whatever the statistics say, no plan of this statement scans a table. Or it is told their
 -- places, by a claim that has locked them and decided on their limits (claim_limits/service.py); then it is told no lane.
@@ -82,17 +141,51 @@ with candidate as materialized (
   select w.place, null as limit_key
   from unnest(%(tenant_ids)s::uuid[], %(queues)s::text[], %(quotas)s::int[]) as lane (tenant_id, queue, quota)
   cross join lateral (
-    select w.place
-    from generate_series(9, 0, -1) p
-    cross join lateral (
-      select w.ctid as place
-      from everwhen.waiting w
-      where w.tenant_id = lane.tenant_id and w.queue = lane.queue and w.priority = p and w.available_at <= %(now)s
-        and (w.expires_at is null or w.expires_at > %(now)s)
-        and (%(tasks)s::text[] is null or w.task = any(%(tasks)s::text[]))
+    -- What has grown old, oldest first: one look at the oldest run of the line says whether there can be any.
+    select coalesce(array_agg(w.place), '{}') as places
+    from (
+      select w.place
+      from (
+        select l.ageing_seconds from everwhen.lanes l where l.tenant_id = lane.tenant_id and l.queue = lane.queue offset 0) l
+      cross join lateral (
+        select from (
+          select w.available_at
+          from everwhen.waiting w
+          where w.queue = lane.queue and w.tenant_id = lane.tenant_id and w.priority >= 0 -- the predicate of waiting_lanes
+          order by w.available_at
+          limit 1) w
+        where w.available_at <= %(now)s::timestamptz - make_interval(secs => l.ageing_seconds)) any_old
+      cross join generate_series(0, 9) p
+      cross join lateral (
+        select w.ctid as place, w.available_at
+        from everwhen.waiting w
+        where w.tenant_id = lane.tenant_id and w.queue = lane.queue and w.priority = p
+          and w.available_at <= %(now)s::timestamptz - make_interval(secs => greatest(9 - p, 1) * l.ageing_seconds)
+          and (w.expires_at is null or w.expires_at > %(now)s)
+          and (%(tasks)s::text[] is null or w.task = any(%(tasks)s::text[]))
+        order by w.available_at
+        limit lane.quota) w
       order by w.available_at
-      limit lane.quota
-      for update skip locked) w
+      limit lane.quota) old
+    cross join lateral (
+      select w.ctid as place from everwhen.waiting w where w.ctid = old.place for update skip locked) w) old
+  cross join lateral (
+    select w.place
+    from (
+      select unnest(old.places) as place
+      union all
+      select w.place
+      from generate_series(9, 0, -1) p
+      cross join lateral (
+        select w.ctid as place
+        from everwhen.waiting w
+        where w.tenant_id = lane.tenant_id and w.queue = lane.queue and w.priority = p and w.available_at <= %(now)s
+          and (w.expires_at is null or w.expires_at > %(now)s)
+          and (%(tasks)s::text[] is null or w.task = any(%(tasks)s::text[]))
+          and w.ctid <> all(old.places)
+        order by w.available_at
+        limit lane.quota
+        for update skip locked) w) w
     limit lane.quota) w
   union all
   select chosen.place::tid, chosen.limit_key
@@ -131,9 +224,9 @@ with candidate as materialized (
 ), leased as (
   insert into everwhen.leases
     (tenant_id, run_id, queue, task, worker, attempt, failures, priority, expires_at, lease_token, lease_until,
-     claimed_at, deadline_at, heartbeat_seconds, is_followed, policy, limit_key)
+     claimed_at, deadline_at, heartbeat_seconds, is_followed, policy, is_capped, limit_key)
   select tenant_id, run_id, queue, task, %(worker)s, attempt, failures, priority, expires_at, lease_token, lease_until,
-         %(now)s, deadline_at, heartbeat_timeout_seconds, is_followed, policy, limit_key
+         %(now)s, deadline_at, heartbeat_timeout_seconds, is_followed, policy, queue = any(%(capped)s::text[]), limit_key
   from given
 ), logged as (
   insert into everwhen.events (tenant_id, run_id, at, kind, attempt)
@@ -293,7 +386,8 @@ with gone as (
   select tenant_id, run_id, %(now)s, kind, attempt, reason, (%(details)s::jsonb[])[i] from closed
 )
 select lease_token, case when is_followed and available_at is null then state end as followed_end,
-       case when limit_key is not null then task end as limited_task, limit_key
+       case when is_capped then queue end as freed_queue, case when limit_key is not null then task end as limited_task,
+       limit_key
 from closed;
 
 -- name: record_refusals

@@ -12,7 +12,7 @@ lease row is the grant: who deletes it, by its token, closes the attempt. Each c
 """
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -33,16 +33,15 @@ from everwhen.core.lanes import Lane, Share
 from everwhen.core.lifecycle import TERMINAL, Refused, Transition
 from everwhen.core.reasons import Reason
 from everwhen.core.sentences import SENTENCES
-from everwhen.dispatch import reports, store
+from everwhen.dispatch import reports, sharing, store
 from everwhen.dispatch.model import DEADLINE_GRACE_SECONDS, HeldLease, LaneRow, Lease, Moved, Renewal, ToRenew
 from everwhen.dispatch.reports import Closing
+from everwhen.dispatch.sharing import Round
 from everwhen.errors import Unavailable
 from everwhen.postgres.pool import Connection, Database
+from everwhen.postgres.wakeups import notify, topics_of_lane
 from everwhen.runs.ends import Ended, OnEnded, nobody_follows
 from everwhen.worker.protocol import NOTHING, Report, ReportResult, RunError
-
-MOST_LANES: Final = 64
-"""How many tenants' lanes one claim at a shared queue locks at most."""
 
 MOST_TRIES: Final = 10
 """How often a claim begins anew, because it met runs of limited tasks in a line of which nobody knew that."""
@@ -104,13 +103,14 @@ class Dispatch:
         self._database = database
         self._jitter = jitter
         self._on_ended = on_ended
+        self._turn = Round()
 
     async def claim(self, claim: Claim, *, now: datetime | None = None) -> Grant:
         """Lease up to `limit` due runs; no lease is an ordinary answer."""
         for _ in range(MOST_TRIES):
             try:
                 async with self._transaction(claim.tenant_id) as conn:
-                    grant = await claim_on(conn, claim, now=now or conn.now)
+                    grant = await claim_on(conn, claim, turn=self._turn, now=now or conn.now)
                     failpoints.hit("claim.before_commit")
             except UnmarkedLanes as met:
                 await self._mark(claim.tenant_id, met.lanes)
@@ -265,16 +265,19 @@ async def held_attempt(
     )
 
 
-async def claim_on(conn: Connection, claim: Claim, *, now: datetime) -> Grant:
+async def claim_on(conn: Connection, claim: Claim, *, turn: Round, now: datetime) -> Grant:
     """Lease up to `limit` due runs in the caller's transaction.
 
     Raises:
         UnmarkedLanes: it has to begin anew, once these lines are marked.
     """
-    shares = await _shares(conn, claim, now=now)
+    shares = await _shares(conn, claim, turn=turn, now=now)
     leases = await _leased(conn, claim, shares, now=now) if shares else []
     if leases and claim.tenant_id is None:
-        await _charge(conn, shares, leases)
+        if more := sharing.second_helping(shares, leases, limit=claim.limit):
+            rest = replace(claim, limit=claim.limit - len(leases))
+            leases = [*leases, *await _leased(conn, rest, more, now=now)]
+        await sharing.charge(conn, shares, leases, limit=claim.limit)
     if leases:
         return Grant(leases=leases, now=now)
     if claim.instance is not None and await store.is_held_back(
@@ -287,11 +290,9 @@ async def claim_on(conn: Connection, claim: Claim, *, now: datetime) -> Grant:
     return Grant(leases=[], now=now, next_due=next_due)
 
 
-async def _shares(conn: Connection, claim: Claim, *, now: datetime) -> list[Share]:
+async def _shares(conn: Connection, claim: Claim, *, turn: Round, now: datetime) -> list[Share]:
     if claim.tenant_id is None:
-        rows = await store.lock_lanes_with_work(
-            conn, queues=claim.queues, tasks=claim.tasks, instance=claim.instance, now=now, limit=MOST_LANES
-        )
+        rows = await sharing.lock_lanes(conn, claim.queues, claim.tasks, instance=claim.instance, turn=turn, now=now)
         return fairness.allot(await _with_load(conn, rows), limit=claim.limit)
     limited = await store.lock_limited_lanes(
         conn, tenant_id=claim.tenant_id, queues=claim.queues, instance=claim.instance, now=now
@@ -328,7 +329,7 @@ async def _with_load(conn: Connection, rows: Sequence[LaneRow]) -> list[Lane]:
 async def _leased(conn: Connection, claim: Claim, shares: Sequence[Share], *, now: datetime) -> list[Lease]:
     if any(share.lane.is_limited for share in shares):
         return await _take_within_limits(conn, claim, shares, now=now)
-    leases = await _take(conn, claim, shares, now=now)
+    leases = await _take(conn, claim, shares, capped=shares, now=now)
     if unmarked := {(lease.tenant_id, lease.queue) for lease in leases if lease.is_limited}:
         raise UnmarkedLanes(unmarked)
     return leases
@@ -339,7 +340,7 @@ async def _take_within_limits(conn: Connection, claim: Claim, shares: Sequence[S
     sitting = await claim_limits.choose(conn, lines, tasks=claim.tasks, limit=claim.limit, now=now)
     leases: list[Lease] = []
     if sitting.taken:
-        leases = await _take(conn, claim, (), now=now, chosen=sitting.taken)
+        leases = await _take(conn, claim, (), capped=shares, now=now, chosen=sitting.taken)
     await claim_limits.settle(conn, sitting)
     return leases
 
@@ -349,6 +350,7 @@ async def _take(
     claim: Claim,
     shares: Sequence[Share],
     *,
+    capped: Sequence[Share],
     now: datetime,
     chosen: Sequence[CandidateRow] = (),
 ) -> list[Lease]:
@@ -358,6 +360,7 @@ async def _take(
         queues=[share.lane.queue for share in shares],
         quotas=[share.quota for share in shares],
         tasks=claim.tasks,
+        capped={share.lane.queue for share in capped if share.lane.max_in_flight is not None},
         limit=claim.limit,
         worker=claim.worker,
         lease_seconds=claim.lease_seconds,
@@ -365,20 +368,6 @@ async def _take(
         now=now,
         places=[row.place for row in chosen],
         limit_keys=[row.limit_key for row in chosen],
-    )
-
-
-async def _charge(conn: Connection, shares: Sequence[Share], leases: Sequence[Lease]) -> None:
-    furthest = max(share.lane.virtual_time for share in shares)
-    taken: dict[tuple[UUID, str], int] = {}
-    for lease in leases:
-        taken[lease.tenant_id, lease.queue] = taken.get((lease.tenant_id, lease.queue), 0) + 1
-    charged = [(share.lane, taken.get((share.lane.tenant_id, share.lane.queue), 0)) for share in shares]
-    await store.charge_lanes(
-        conn,
-        tenant_ids=[lane.tenant_id for lane, _ in charged],
-        queues=[lane.queue for lane, _ in charged],
-        virtual_times=[fairness.charge(lane, taken=count, furthest=furthest) for lane, count in charged],
     )
 
 
@@ -394,6 +383,7 @@ async def close(
     rows = await store.close_attempts(conn, now=now, **reports.columns(closings))
     followed = {row.lease_token: row.followed_end for row in rows}
     closed = [closing for closing in closings if closing.lease_token in followed]
+    await _wake_freed(conn, closed, {row.lease_token: row.freed_queue for row in rows if row.freed_queue is not None})
     limited = {row.lease_token: row for row in rows if row.limited_task is not None}
     for closing in closed if limited else ():
         if (row := limited.get(closing.lease_token)) is not None and row.limited_task is not None:
@@ -410,6 +400,14 @@ async def close(
     ]
     await follow(conn, moved, now=now, on_ended=on_ended)
     return closed
+
+
+async def _wake_freed(conn: Connection, closed: Sequence[Closing], freed: Mapping[int, str]) -> None:
+    """Wake whoever waits for room in the lanes that have a limit, and in which one is fewer in flight now."""
+    if not freed:
+        return
+    lanes = {(closing.tenant_id, queue) for closing in closed if (queue := freed.get(closing.lease_token)) is not None}
+    await notify(conn, [topic for tenant_id, queue in lanes for topic in topics_of_lane(tenant_id, queue)])
 
 
 async def follow(conn: Connection, moved: Sequence[Moved], *, now: datetime, on_ended: OnEnded) -> None:

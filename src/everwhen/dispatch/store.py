@@ -17,6 +17,7 @@ from everwhen.dispatch.model import (
     Moved,
     OverdueRun,
     Renewal,
+    SharedLaneRow,
     StateNow,
 )
 from everwhen.postgres.fetch import execute_count, fetch_all, fetch_one, fetch_optional
@@ -41,18 +42,25 @@ async def lock_lanes_with_work(
     queues: Sequence[str],
     tasks: Sequence[str] | None,
     instance: UUID | None,
-    now: datetime,
+    after: UUID,
+    most: int,
     limit: int,
-) -> list[LaneRow]:
-    """Lock up to `limit` lanes of any tenant that have something due of these tasks, the one furthest behind first."""
+    now: datetime,
+) -> list[SharedLaneRow]:
+    """Lock up to `limit` lanes of any tenant that have something due of these tasks, the one furthest behind first.
+
+    Of the lanes with anything in them `most` are looked at, from the tenant behind `after` on.
+    """
     params = {
         "queues": list(queues),
         "tasks": None if tasks is None else list(tasks),
         "instance": instance,
-        "now": now,
+        "after": after,
+        "most": most,
         "limit": limit,
+        "now": now,
     }
-    return await fetch_all(conn, _SQL["lock_lanes_with_work"], params, LaneRow)
+    return await fetch_all(conn, _SQL["lock_lanes_with_work"], params, SharedLaneRow)
 
 
 async def is_held_back(conn: Conn, *, tenant_id: UUID, instance: UUID) -> bool:
@@ -73,6 +81,7 @@ async def claim_runs(
     queues: Sequence[str],
     quotas: Sequence[int],
     tasks: Sequence[str] | None,
+    capped: Collection[str],
     limit: int,
     worker: str,
     lease_seconds: float,
@@ -81,12 +90,16 @@ async def claim_runs(
     places: Sequence[str] = (),
     limit_keys: Sequence[str | None] = (),
 ) -> list[Lease]:
-    """Lease up to `limit` due runs to `worker`, at most the quota from each lane; or those at `places`, and no lane."""
+    """Lease up to `limit` due runs to `worker`, at most the quota from each lane; or those at `places`, and no lane.
+
+    Of the queues that are `capped` the end of each lease wakes whoever waits for room.
+    """
     params = {
         "tenant_ids": list(tenant_ids),
         "queues": list(queues),
         "quotas": list(quotas),
         "tasks": None if tasks is None else list(tasks),
+        "capped": sorted(capped),
         "limit": limit,
         "worker": worker,
         "lease_seconds": lease_seconds,

@@ -892,6 +892,7 @@ CREATE TABLE everwhen.leases (
     heartbeat_seconds double precision,
     started_at timestamp with time zone,
     policy jsonb,
+    is_capped boolean DEFAULT false NOT NULL,
     limit_key text
 )
 WITH (fillfactor='50');
@@ -2149,6 +2150,8 @@ CREATE INDEX tasks_by_owner ON everwhen.tasks USING btree (tenant_id, owner, nam
 CREATE INDEX tasks_listed ON everwhen.tasks USING btree (tenant_id, name) WHERE ((queue <> 'everwhen:workflows'::text) AND (deleted_at IS NULL));
 
 CREATE INDEX waiting_expiry ON everwhen.waiting USING btree (expires_at) WHERE (expires_at IS NOT NULL);
+
+CREATE INDEX waiting_lanes ON everwhen.waiting USING btree (queue, tenant_id, available_at) WHERE (priority >= 0);
 
 CREATE INDEX waiting_limited ON everwhen.waiting USING btree (tenant_id, task, limit_group, priority, available_at, run_id) WHERE (limit_group IS NOT NULL);
 

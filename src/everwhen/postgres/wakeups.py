@@ -59,6 +59,11 @@ def worker_topic(owner: UUID, instance: UUID) -> str:
     return queue_topic(owner, f"worker:{instance}")
 
 
+def topics_of_lane(tenant_id: UUID, queue: str) -> tuple[str, str]:
+    """The topics of all who may take from a lane: its tenant's workers, and the platform's at a shared queue."""
+    return line_topic(tenant_id, queue), queue_topic(None, queue)
+
+
 async def notify(conn: AsyncConnection[Any], topics: Iterable[str]) -> None:
     """Wake whoever waits for these topics, once the transaction commits; each topic once, in one round trip."""
     if distinct := sorted(set(topics)):

@@ -19,7 +19,7 @@ from everwhen.errors import NotFound
 from everwhen.limits import quotas
 from everwhen.lists import Listed, read_filter, walk
 from everwhen.postgres.pool import Connection, Database
-from everwhen.postgres.wakeups import line_topic, notify
+from everwhen.postgres.wakeups import notify, topics_of_lane
 from everwhen.queues import store
 from everwhen.queues.model import QUEUES, Line, QueueDraft, QueueRow, ShareRow
 from everwhen.revisions import ANY, NONE, Expected, refuse_stale, stale
@@ -221,7 +221,7 @@ async def _define(
 async def _settle(conn: Connection, tenant_id: UUID, name: str) -> None:
     """Let the next claim go by what is written, and whoever waits look at once: there may be room now."""
     await store.settle_lane(conn, tenant_id=tenant_id, queue=name)
-    await notify(conn, [line_topic(tenant_id, name)])
+    await notify(conn, topics_of_lane(tenant_id, name))
 
 
 async def _lines(conn: Connection, tenant_id: UUID, rows: Sequence[QueueRow], *, most: int) -> list[Line]:

@@ -15,7 +15,7 @@ copy that dies leaves `look_at` where it was, and the next tick of any copy find
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -30,6 +30,7 @@ from everwhen.core.targets import WORKFLOW_QUEUE
 from everwhen.dispatch.model import Lease
 from everwhen.dispatch.reports import Closing
 from everwhen.dispatch.service import Claim, claim_on, close
+from everwhen.dispatch.sharing import Round
 from everwhen.postgres.pool import Database
 from everwhen.roles import Tick
 from everwhen.runs.ends import OnEnded, nobody_follows
@@ -71,6 +72,7 @@ class Conductor:
     batch: int = 50
     name: str = "conductor"
     interval: timedelta = timedelta(seconds=1)
+    turn: Round = field(default_factory=Round)
 
     async def tick(self, now: datetime) -> Tick:
         """Start what is due by `now`, and look at what wants to be looked at."""
@@ -97,7 +99,7 @@ class Conductor:
                 limit=self.batch,
                 lease_seconds=LEASE_SECONDS,
             )
-            leases = (await claim_on(conn, claim, now=now)).leases
+            leases = (await claim_on(conn, claim, turn=self.turn, now=now)).leases
             refused = await start_runs(conn, leases, now=now, on_ready=self.on_ready)
             closings = [_refusal(lease, reason) for lease, reason in refused]
             await close(conn, closings, now=now, on_ended=self.on_ended)
