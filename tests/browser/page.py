@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import dataclass
-from html import unescape
+from html import escape, unescape
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
 SCHEMES = {"light": 1, "dark": 0}
@@ -30,10 +30,13 @@ LOOK = """
   }
   const found = { texts, beyond, width: innerWidth, scroll: document.documentElement.scrollWidth,
                   loaded: performance.getEntriesByType("resource").length };
-  document.body.innerHTML = "<pre id=found></pre>";
-  document.getElementById("found").textContent = JSON.stringify(found);
+  parent.document.getElementById("found").textContent = JSON.stringify(found);
 </script>
 """
+
+FRAME = """<!doctype html><meta charset="utf-8"><pre id="found"></pre>
+<iframe style="border:0;width:{width}px;height:900px" srcdoc="{mail}"></iframe>"""
+"""A window has a least width, which a phone is narrower than; a frame has none. Its script may write into the page."""
 
 
 @dataclass(frozen=True)
@@ -51,16 +54,17 @@ def look_at(html, folder, *, width, scheme):
     """Open a mail at this width and scheme, and return what is seen."""
     assert CHROMIUM is not None, "no Chromium: `make browser` installs it"
     page = folder / f"{width}-{scheme}.html"
-    page.write_text(html.replace("</body>", LOOK + "</body>"), encoding="utf-8")
+    mail = escape(html.replace("</body>", LOOK + "</body>"))
+    page.write_text(FRAME.format(width=width, mail=mail), encoding="utf-8")
     arguments = (
         *("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage"),
-        *(f"--user-data-dir={folder / 'profile'}", f"--window-size={width},900", "--dump-dom"),
+        *(f"--user-data-dir={folder / 'profile'}", "--window-size=1000,1000", "--dump-dom"),
         f"--blink-settings=preferredColorScheme={SCHEMES[scheme]}",
     )
     done = subprocess.run(
         [CHROMIUM, *arguments, page.as_uri()], capture_output=True, text=True, timeout=120, check=True
     )
-    found = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.DOTALL)
+    found = re.search(r'<pre id="found">(.+?)</pre>', done.stdout, re.DOTALL)
     assert found, done.stderr[-2000:]
     return Seen(**json.loads(unescape(found[1])))
 
