@@ -18,7 +18,7 @@ QUEUE_COLUMNS: Final[Columns] = {
     "LIMIT": lambda queue: queue["line"]["limit"],
     "DRAINED IN": lambda queue: _lasting(queue["line"]["drain_seconds"]),
     "PAUSED": lambda queue: "yes" if queue["line"]["paused"] else "",
-    "DELIVERY": "delivery",
+    "DELIVERY": lambda queue: "endpoint" if queue["has_endpoint"] else queue["delivery"],
 }
 PAUSE_COLUMNS: Final[Columns] = {
     "QUEUE": lambda pause: pause["queue"] or "(all)",

@@ -79,6 +79,7 @@ class QueueRow:
     weight: int
     share_max_in_flight: int | None
     limit: int | None
+    has_endpoint: bool
 
     @property
     def rate(self) -> Rate | None:

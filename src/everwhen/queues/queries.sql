@@ -16,7 +16,8 @@ select l.queue as name, q.tenant_id is not null and q.deleted_at is null as is_d
        q.rate_tokens, q.rate_seconds, q.rate_burst, coalesce(q.delivery, 'pull') as delivery,
        coalesce(q.delivery_settings, '{}')::text as delivery_settings, l.ageing_seconds, coalesce(q.tags, '{}') as tags,
        q.owner, coalesce(q.revision, 0) as revision, q.created_at, q.updated_at,
-       coalesce(s.weight, 1) as weight, s.max_in_flight as share_max_in_flight, l.max_in_flight as "limit"
+       coalesce(s.weight, 1) as weight, s.max_in_flight as share_max_in_flight, l.max_in_flight as "limit",
+       exists (select from everwhen.endpoints e where e.tenant_id = l.tenant_id and e.queue = l.queue) as has_endpoint
 from everwhen.lanes l
 left join everwhen.queues q on q.tenant_id = l.tenant_id and q.name = l.queue
 left join everwhen.queue_shares s on s.tenant_id = l.tenant_id and s.queue = l.queue
@@ -28,7 +29,8 @@ select l.queue as name, q.tenant_id is not null and q.deleted_at is null as is_d
        q.rate_tokens, q.rate_seconds, q.rate_burst, coalesce(q.delivery, 'pull') as delivery,
        coalesce(q.delivery_settings, '{}')::text as delivery_settings, l.ageing_seconds, coalesce(q.tags, '{}') as tags,
        q.owner, coalesce(q.revision, 0) as revision, q.created_at, q.updated_at,
-       coalesce(s.weight, 1) as weight, s.max_in_flight as share_max_in_flight, l.max_in_flight as "limit"
+       coalesce(s.weight, 1) as weight, s.max_in_flight as share_max_in_flight, l.max_in_flight as "limit",
+       exists (select from everwhen.endpoints e where e.tenant_id = l.tenant_id and e.queue = l.queue) as has_endpoint
 from (
   select l.* from everwhen.lanes l
   where l.tenant_id = %(tenant_id)s and l.queue > %(after)s and l.queue not like 'everwhen:%%'
@@ -46,7 +48,8 @@ select l.queue as name, q.tenant_id is not null and q.deleted_at is null as is_d
        q.rate_tokens, q.rate_seconds, q.rate_burst, coalesce(q.delivery, 'pull') as delivery,
        coalesce(q.delivery_settings, '{}')::text as delivery_settings, l.ageing_seconds, coalesce(q.tags, '{}') as tags,
        q.owner, coalesce(q.revision, 0) as revision, q.created_at, q.updated_at,
-       coalesce(s.weight, 1) as weight, s.max_in_flight as share_max_in_flight, l.max_in_flight as "limit"
+       coalesce(s.weight, 1) as weight, s.max_in_flight as share_max_in_flight, l.max_in_flight as "limit",
+       exists (select from everwhen.endpoints e where e.tenant_id = l.tenant_id and e.queue = l.queue) as has_endpoint
 from unnest(%(names)s::text[]) n (name)
 cross join lateral (
   select q.* from everwhen.queues q

@@ -107,6 +107,7 @@ class QueueOut(BaseModel):
     rate: RateOut | None
     delivery: DeliveryKind
     delivery_settings: dict[str, JsonValue]
+    has_endpoint: bool = Field(description="Whether its runs are posted to an HTTP endpoint.")
     ageing_seconds: float | None
     tags: list[str]
     owner: str | None = Field(description="Who declares it; null: nobody, it was made by hand.")
@@ -144,6 +145,7 @@ def queue_out(queue: Queue) -> QueueOut:
         rate=rate and RateOut(tokens=rate.tokens, per_seconds=rate.seconds, burst=rate.burst),
         delivery=DeliveryKind(row.delivery),
         delivery_settings=settings,
+        has_endpoint=row.has_endpoint,
         ageing_seconds=row.ageing_seconds,
         tags=row.tags,
         owner=row.owner,
