@@ -6,6 +6,7 @@ import pytest
 
 from everwhen.core.claim_limits import KeyLimit, Rate
 from everwhen.dispatch.reaper import Reaper
+from everwhen.explaining.service import explain
 from everwhen.runs import service as runs
 from everwhen.tasks import service as tasks
 from everwhen.verify.service import verify
@@ -163,7 +164,7 @@ async def test_a_parked_run_expires_at_its_start_deadline(database):
 
     await reap(line, await line.now() + 31 * SECOND)
 
-    assert await line.rows("select state from everwhen.run_ends") == [("expired",)]
+    assert await line.rows("select state, reason from everwhen.run_ends") == [("expired", "limit.task")]
 
 
 async def test_a_raised_limit_lets_runs_go_at_once(database):
@@ -297,3 +298,28 @@ async def test_a_worker_of_the_platform_is_held_to_the_limits_of_each_tenant(dat
     assert await first.claim(tenant_id=None, now=now) == []
     (lease,) = await first.claim(tenant_id=None, now=now + 10 * SECOND)
     assert lease.tenant_id == second.tenant.id
+
+
+async def test_whoever_asks_is_told_for_what_a_run_waits_with_numbers(database):
+    line = await make_line(database, max_in_flight=2, concurrency=KeyLimit(pointers=("/customer",), max_in_flight=1))
+    await fill(line, 2, input={"customer": "a"})
+    await fill(line, 2, input={"customer": "b"})
+    await fill(line, 1, input={"customer": "c"})
+    assert len(await line.claim()) == 2
+    waiting = await line.rows("select run_id, limit_group from everwhen.waiting where priority < 0")
+
+    told = {}
+    for run_id, group in waiting:
+        view = await runs.get_run(database, tenant_id=line.tenant.id, ref=str(run_id))
+        said = await explain(database, tenant_id=line.tenant.id, tenant="acme", ref=str(run_id))
+        assert view.row.waits_since is not None
+        assert said.segments[-1].segment.reason == view.row.reason
+        told[group.split(":")[0]] = (view.row.reason, said.segments[-1].sentence)
+
+    assert told == {
+        "parked key": (
+            "limit.key",
+            "As many runs or nodes with the same concurrency key were under way as it allows.",
+        ),
+        "parked task": ("limit.task", "2 of 2 runs that task report allows at once were under way."),
+    }

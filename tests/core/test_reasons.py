@@ -24,7 +24,7 @@ def test_the_codes_are_in_order_and_of_one_form():
 TELLERS = {"reasons.py", "meanings.py", "sentences.py", "tellings.py", "timeline.py", "remedies.py"}
 """Who says what a reason means, and gives none."""
 
-KEPT = {Reason.LIMIT_RATE, Reason.LIMIT_TENANT}
+KEPT = {Reason.LIMIT_TENANT}
 """Codes that nothing gives yet: their names are taken, so that what comes is not named otherwise."""
 
 

@@ -125,3 +125,21 @@ class LaneOf:
 
     tenant_id: UUID
     queue: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParkedRun:
+    """A run that is parked, the limits of its task and its keys, and what is in flight by them."""
+
+    task: str
+    limit_group: str
+    parked_at: datetime | None
+    max_in_flight: int | None
+    key_max_in_flight: int | None
+    rate_tokens: int | None
+    rate_seconds: float | None
+    key_rate_tokens: int | None
+    key_rate_seconds: float | None
+    release_at: datetime | None
+    in_flight: int
+    key_in_flight: int

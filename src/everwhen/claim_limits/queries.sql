@@ -197,7 +197,7 @@ cross join lateral (
 -- name: park_runs
 -- Out of the way of every claim, until what they wait for is there. The caller holds them.
 update everwhen.waiting w
-set priority = -1 - w.priority, limit_group = 'parked ' || p.resource
+set priority = -1 - w.priority, limit_group = 'parked ' || p.resource, parked_at = coalesce(w.parked_at, %(now)s)
 from unnest(%(places)s::text[], %(resources)s::text[]) as p (place, resource)
 where w.ctid = p.place::tid;
 
@@ -331,3 +331,16 @@ delete from everwhen.task_limits t
 using unnest(%(tenant_ids)s::uuid[], %(tasks)s::text[]) as d (tenant_id, task)
 where t.tenant_id = d.tenant_id and t.task = d.task and not t.has_parked and t.max_in_flight is null
   and t.rate_tokens is null and t.key_paths is null;
+
+-- name: find_parked
+-- What a parked run waits for, with the limit and what is in flight by it.
+select w.task, w.limit_group, w.parked_at, t.max_in_flight, t.key_max_in_flight, t.rate_tokens, t.rate_seconds,
+       t.key_rate_tokens, t.key_rate_seconds, t.release_at,
+       (select count(*) from everwhen.leases l
+        where l.tenant_id = w.tenant_id and l.task = w.task and l.limit_key is not null) as in_flight,
+       (select count(*) from everwhen.leases l
+        where l.tenant_id = w.tenant_id and l.task = w.task and l.limit_key = split_part(w.limit_group, 'key:', 2)) as key_in_flight
+from everwhen.waiting w
+left join lateral (
+  select t.* from everwhen.task_limits t where t.tenant_id = w.tenant_id and t.task = w.task offset 0) t on true
+where w.tenant_id = %(tenant_id)s and w.run_id = %(run_id)s and w.priority < 0;

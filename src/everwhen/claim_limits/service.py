@@ -266,6 +266,7 @@ async def _write(conn: Connection, sitting: Sitting) -> None:
             conn,
             places=[row.place for row, _ in sitting.parked],
             resources=[_group(row, resource) for row, resource in sitting.parked],
+            now=sitting.now,
         )
     still = {key for key in rated if sitting.limits[key].release_at is not None}
     parked = sorted({_task(row) for row, _ in sitting.parked} | still)

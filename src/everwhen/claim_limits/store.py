@@ -7,8 +7,18 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
-from everwhen.claim_limits.model import CandidateRow, KeyRate, LaneOf, Load, OfferedRun, TaskKey, TaskLimit, TaskOf
-from everwhen.postgres.fetch import execute_count, fetch_all, fetch_one
+from everwhen.claim_limits.model import (
+    CandidateRow,
+    KeyRate,
+    LaneOf,
+    Load,
+    OfferedRun,
+    ParkedRun,
+    TaskKey,
+    TaskLimit,
+    TaskOf,
+)
+from everwhen.postgres.fetch import execute_count, fetch_all, fetch_one, fetch_optional
 from everwhen.postgres.sql import load
 
 _SQL = load("everwhen.claim_limits")
@@ -106,9 +116,10 @@ async def read_key_rates(
     return await fetch_all(conn, _SQL["read_key_rates"], params, KeyRate)
 
 
-async def park_runs(conn: Conn, *, places: Sequence[str], resources: Sequence[str]) -> int:
+async def park_runs(conn: Conn, *, places: Sequence[str], resources: Sequence[str], now: datetime) -> int:
     """Park the runs at these places, which the caller holds, each for what it waits for."""
-    return await execute_count(conn, _SQL["park_runs"], {"places": list(places), "resources": list(resources)})
+    params = {"places": list(places), "resources": list(resources), "now": now}
+    return await execute_count(conn, _SQL["park_runs"], params)
 
 
 async def offer_runs(
@@ -211,6 +222,11 @@ async def save_limits(
 async def forget_limits(conn: Conn, *, tenant_ids: Sequence[UUID], tasks: Sequence[str]) -> int:
     """Remove those of these that limit nothing any more."""
     return await execute_count(conn, _SQL["forget_limits"], {"tenant_ids": list(tenant_ids), "tasks": list(tasks)})
+
+
+async def find_parked(conn: Conn, *, tenant_id: UUID, run_id: UUID) -> ParkedRun | None:
+    """Return what a run is parked for; None: it is not."""
+    return await fetch_optional(conn, _SQL["find_parked"], {"tenant_id": tenant_id, "run_id": run_id}, ParkedRun)
 
 
 def columns(keys: Sequence[TaskKey]) -> dict[str, Any]:

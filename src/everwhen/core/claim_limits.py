@@ -15,6 +15,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, Generic, TypeVar
 
+from everwhen.core.reasons import Reason
+
 MOST_OFFERED: Final = 500
 """How many parked runs are let go at once where nothing limits them any more."""
 
@@ -37,6 +39,20 @@ class Resource(StrEnum):
     RATE = "rate"
     KEY = "key"
     KEY_RATE = "keyrate"
+
+
+REASONS: Final[Mapping[Resource, Reason]] = {
+    Resource.TASK: Reason.LIMIT_TASK,
+    Resource.RATE: Reason.LIMIT_RATE,
+    Resource.KEY: Reason.LIMIT_KEY,
+    Resource.KEY_RATE: Reason.LIMIT_RATE,
+}
+
+
+def waits_for(limit_group: str | None) -> Reason | None:
+    """Return why a run is parked, from what its row says; None: it is not."""
+    kind, _, resource = (limit_group or "").partition(" ")
+    return REASONS[Resource(resource.partition(":")[0])] if kind == "parked" else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -161,10 +161,10 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
         "The report names a lease that is no longer the run's: another attempt has taken over.",
     ),
     Reason.LIMIT_KEY: of(
-        Category.WAITING,
+        Category.RESOURCE,
         _INFO,
-        "Another node's run had the concurrency key.",
-        remedy="Wait for the run that has the key, or give the nodes different keys.",
+        "As many runs or nodes with the same concurrency key were under way as it allows.",
+        remedy="Wait for those that have the key, raise its limit, or make keys of other values.",
     ),
     Reason.LIMIT_QUEUE: of(
         Category.RESOURCE,
@@ -177,6 +177,7 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
         Category.RESOURCE,
         _WARNING,
         "As many runs were started in that time as the rate limit allows.",
+        telling="The rate of {tokens} runs in {seconds} s was used up.",
         remedy="Raise the rate limit.",
     ),
     Reason.LIMIT_SCHEDULE: of(
@@ -185,6 +186,13 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
         "As many runs of the schedule were in flight as it allows at once.",
         telling="{in_flight} of {limit} runs that the schedule allows at once were in flight.",
         remedy="Raise the schedule's maximum at once, or make its task shorter.",
+    ),
+    Reason.LIMIT_TASK: of(
+        Category.RESOURCE,
+        _WARNING,
+        "As many runs of the task were under way as it allows at once.",
+        telling="{in_flight} of {limit} runs that task {task} allows at once were under way.",
+        remedy="Raise the task's max_in_flight, or make it shorter.",
     ),
     Reason.LIMIT_TENANT: of(
         Category.RESOURCE,

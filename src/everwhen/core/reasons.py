@@ -60,8 +60,9 @@ class Reason(StrEnum):
     LEASE_LOST = "lease.lost"
     LIMIT_KEY = "limit.key"
     LIMIT_QUEUE = "limit.queue"
-    LIMIT_RATE = "limit.rate"  # kept for rates of queues, which do not limit anything yet
+    LIMIT_RATE = "limit.rate"
     LIMIT_SCHEDULE = "limit.schedule"
+    LIMIT_TASK = "limit.task"
     LIMIT_TENANT = "limit.tenant"  # kept for limits of whole tenants, likewise
     LIMIT_WORKFLOW = "limit.workflow"
     OPERATION_ABORTED = "operation.aborted"

@@ -23,6 +23,8 @@ PRECEDENCE: Final[Sequence[str]] = (
     Reason.QUEUE_PAUSED,
     Reason.LIMIT_TENANT,
     Reason.LIMIT_QUEUE,
+    Reason.LIMIT_TASK,
+    Reason.LIMIT_KEY,
     Reason.LIMIT_RATE,
     Reason.WORKER_NONE_REGISTERED,
     Reason.WORKER_NONE_LIVE,

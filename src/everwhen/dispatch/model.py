@@ -131,13 +131,17 @@ class ExpiredLease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverdueRun:
-    """A run in the line that may not begin any more, locked. `due_at` None: its run is not there."""
+    """A run in the line that may not begin any more, locked. `due_at` None: its run is not there.
+
+    `limit_group` says what it waited for, where that is a limit.
+    """
 
     tenant_id: UUID
     run_id: UUID
     available_at: datetime
     failures: int
     expires_at: datetime
+    limit_group: str | None
     due_at: datetime | None
     retry: str | None
     total_deadline_seconds: float | None

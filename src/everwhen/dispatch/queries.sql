@@ -425,7 +425,8 @@ cross join lateral (
 -- name: lock_overdue
 -- Runs that nobody started in time, or whose retry comes too late: all that a decision on their end needs. SKIP LOCKED
 -- lets any number of reapers share them.
-select w.tenant_id, w.run_id, w.available_at, w.failures, w.expires_at, r.due_at, t.retry, t.total_deadline_seconds
+select w.tenant_id, w.run_id, w.available_at, w.failures, w.expires_at, w.limit_group, r.due_at, t.retry,
+       t.total_deadline_seconds
 from everwhen.waiting w
 left join lateral (
   select greatest(r.due_at, r.planned_at) as due_at from everwhen.runs r where r.tenant_id = w.tenant_id and r.run_id = w.run_id offset 0) r on true

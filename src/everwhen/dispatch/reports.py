@@ -17,6 +17,7 @@ from uuid import UUID
 import msgspec
 
 from everwhen.core import lifecycle
+from everwhen.core.claim_limits import waits_for
 from everwhen.core.fingerprints import likeness, likeness_without_error
 from everwhen.core.lifecycle import AttemptOutcome, EventKind, Refused, Run, RunState, Transition, resting_state
 from everwhen.core.reasons import Reason
@@ -102,7 +103,10 @@ def decide_overdue(run: OverdueRun, *, now: datetime) -> Decision:
     resting = Run(state=state, failures=run.failures, due_at=run.due_at, total_deadline=_total_deadline(run))
     policy = retry_policy(run.retry) or _NO_RETRY
     event = lifecycle.overdue(resting, expires_at=run.expires_at, policy=policy)
-    return lifecycle.decide(resting, event, now=now, policy=policy, jitter=0.0)  # an end draws no jitter
+    decision = lifecycle.decide(resting, event, now=now, policy=policy, jitter=0.0)  # an end draws no jitter
+    if isinstance(decision, Transition) and decision.reason is Reason.START_DEADLINE:
+        return replace(decision, reason=waits_for(run.limit_group) or decision.reason)  # no resource: that one
+    return decision
 
 
 def closing(report: Report, *, token: int, transition: Transition) -> Closing:

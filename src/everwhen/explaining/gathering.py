@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Final, cast
 from uuid import UUID
 
+from everwhen.claim_limits.telling import why_parked
 from everwhen.core.explaining import PLANNER_GRACE, Facts, RunFacts, Told, Tried
 from everwhen.core.lifecycle import RunState
 from everwhen.core.reasons import Reason
@@ -65,7 +66,8 @@ async def facts_of(conn: Connection, tenant_id: UUID, view: RunView) -> Facts:
             )
             for each in blocked
         ]
-        + pauses_of(changes, now=conn.now),
+        + pauses_of(changes, now=conn.now)
+        + await _parked(conn, tenant_id, view),
         observed=[(each.since, each.until) for each in observed],
         now=conn.now,
         is_cut=len(events) > MOST_EVENTS or len(blocked) >= MOST_BLOCKED,
@@ -107,6 +109,17 @@ async def ahead_of(conn: Connection, tenant_id: UUID, view: RunView) -> int:
         now=conn.now,
         most=MOST_AHEAD,
     )
+
+
+async def _parked(conn: Connection, tenant_id: UUID, view: RunView) -> list[Blocked]:
+    """Return the limit that keeps a run that waits, if one does."""
+    if view.state is not RunState.WAITING:
+        return []
+    waited = await why_parked(conn, tenant_id=tenant_id, run_id=view.row.run_id)
+    if waited is None:
+        return []
+    since = waited.since or view.row.due_at
+    return [Blocked(reason=waited.reason, since=since, until=None, noticed_at=since, facts=waited.facts)]
 
 
 def pauses_of(changes: Sequence[PauseChange], *, now: datetime) -> list[Blocked]:

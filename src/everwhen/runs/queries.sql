@@ -436,14 +436,17 @@ select r.run_id, r.schedule_uid, s.name as schedule, r.schedule_revision, r.sour
        r.stands_for::text as stands_for,
        coalesce(w.available_at, h.due_at) as available_at, coalesce(w.failures, l.failures) as failures,
        l.worker, l.claimed_at, l.lease_until, l.cancel_requested_at,
-       e.state as ended_state, coalesce(e.reason, h.reason) as reason, e.finished_at,
+       e.state as ended_state, coalesce(e.reason, h.reason, w.reason) as reason, e.finished_at,
        coalesce(e.attempts, l.attempt, w.attempts, 0) as attempts,
-       h.run_id is not null as is_held, h.blocked_by, h.waits_since
+       h.run_id is not null as is_held, h.blocked_by, coalesce(h.waits_since, w.waits_since) as waits_since
 from everwhen.runs r
 left join lateral (
   select s.name from everwhen.schedules s where s.tenant_id = r.tenant_id and s.uid = r.schedule_uid offset 0) s on true
 left join lateral (
-  select w.available_at, w.failures, w.attempts from everwhen.waiting w where w.tenant_id = r.tenant_id and w.run_id = r.run_id offset 0) w on true
+  select w.available_at, w.failures, w.attempts, case when w.priority < 0 then w.parked_at end as waits_since,
+         case when w.priority >= 0 then null when w.limit_group like '%%rate%%' then 'limit.rate'
+              when w.limit_group like '%%key:%%' then 'limit.key' else 'limit.task' end as reason -- core/claim_limits.py
+  from everwhen.waiting w where w.tenant_id = r.tenant_id and w.run_id = r.run_id offset 0) w on true
 left join lateral (
   select h.run_id, h.due_at, h.reason, h.blocked_by, h.waits_since from everwhen.held h where h.run_id = r.run_id and h.tenant_id = r.tenant_id offset 0) h on true
 left join lateral (
@@ -621,16 +624,19 @@ select r.run_id, r.schedule_uid, s.name as schedule, r.schedule_revision, r.sour
        r.stands_for::text as stands_for,
        coalesce(w.available_at, h.due_at) as available_at, coalesce(w.failures, l.failures) as failures,
        l.worker, l.claimed_at, l.lease_until, l.cancel_requested_at,
-       e.state as ended_state, coalesce(e.reason, h.reason) as reason, e.finished_at,
+       e.state as ended_state, coalesce(e.reason, h.reason, w.reason) as reason, e.finished_at,
        coalesce(e.attempts, l.attempt, w.attempts, 0) as attempts,
-       h.run_id is not null as is_held, h.blocked_by, h.waits_since
+       h.run_id is not null as is_held, h.blocked_by, coalesce(h.waits_since, w.waits_since) as waits_since
 from unnest(%(run_ids)s::uuid[]) as p (run_id)
 cross join lateral (
   select r.* from everwhen.runs r where r.tenant_id = %(tenant_id)s and r.run_id = p.run_id offset 0) r
 left join lateral (
   select s.name from everwhen.schedules s where s.tenant_id = r.tenant_id and s.uid = r.schedule_uid offset 0) s on true
 left join lateral (
-  select w.available_at, w.failures, w.attempts from everwhen.waiting w where w.tenant_id = r.tenant_id and w.run_id = r.run_id offset 0) w on true
+  select w.available_at, w.failures, w.attempts, case when w.priority < 0 then w.parked_at end as waits_since,
+         case when w.priority >= 0 then null when w.limit_group like '%%rate%%' then 'limit.rate'
+              when w.limit_group like '%%key:%%' then 'limit.key' else 'limit.task' end as reason -- core/claim_limits.py
+  from everwhen.waiting w where w.tenant_id = r.tenant_id and w.run_id = r.run_id offset 0) w on true
 left join lateral (
   select h.run_id, h.due_at, h.reason, h.blocked_by, h.waits_since from everwhen.held h where h.run_id = r.run_id and h.tenant_id = r.tenant_id offset 0) h on true
 left join lateral (

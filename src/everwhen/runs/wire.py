@@ -88,7 +88,7 @@ class RunOut(WithPayloads):
     reason: ReasonCode | None
     reason_sentence: ReasonSentence
     blocked_by: list[UUID] = Field(description="The runs, or some of them, that it waits for behind the gate.")
-    waits_since: Utc | None = Field(description="Since when it waits there for this reason.")
+    waits_since: Utc | None = Field(description="Since when it waits for this reason, behind the gate or at a limit.")
     task: str
     workflow: str | None = Field(description="The workflow that it is a run of, which `task` names with a prefix.")
     queue: str

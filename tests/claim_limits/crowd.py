@@ -1,0 +1,117 @@
+"""Fifty workers at one limited task, while its limit is changed; and a witness of its own connection who looks on.
+
+The witness reads what was committed, in two ways. In one snapshot: how many leases there are, and what the limit is. And
+with the row of the limits locked, so that nobody is half-way: whether a run is parked while there is room for it.
+"""
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+
+from everwhen.postgres.pool import Database
+from everwhen.tasks import service as tasks
+from tests.dispatch.scene import Line, report_on
+
+SNAPSHOT = """
+    select t.max_in_flight,
+           (select count(*) from everwhen.leases l where l.tenant_id = t.tenant_id and l.task = t.name),
+           (select count(*) from everwhen.waiting w where w.tenant_id = t.tenant_id and w.task = t.name)
+    from everwhen.tasks t where t.tenant_id = %s and t.name = 'report'
+"""
+LOCK = "select max_in_flight from everwhen.task_limits where tenant_id = %s and task = 'report' for update"
+ROOM = """
+    select (select count(*) from everwhen.leases l where l.tenant_id = %(t)s and l.task = 'report'),
+           (select count(*) from everwhen.waiting w
+            where w.tenant_id = %(t)s and w.task = 'report' and w.limit_group like 'offered %%'),
+           (select count(*) from everwhen.waiting w
+            where w.tenant_id = %(t)s and w.task = 'report' and w.limit_group like 'parked %%')
+"""
+
+
+@dataclass
+class Seen:
+    """What the witness has seen: how often it looked, and what must not be."""
+
+    looks: int = 0
+    below: int = 0
+    most: int = 0
+    done: int = 0
+    over: list[str] = field(default_factory=list[str])
+    idle: list[str] = field(default_factory=list[str])
+
+
+async def worker(line: Line, seen: Seen, over: asyncio.Event, dice: random.Random) -> None:
+    """Claim a few, hold them for a moment, report; again, until it is over."""
+    while not over.is_set():
+        leases = await line.claim(limit=dice.choice((1, 1, 2, 5)))
+        await asyncio.sleep(dice.random() * 0.02)
+        if leases:
+            outcomes = dice.choices(("succeeded", "failed"), weights=(9, 1), k=len(leases))
+            await line.complete(*(report_on(lease, outcome) for lease, outcome in zip(leases, outcomes, strict=True)))
+            seen.done += len(leases)
+
+
+async def changer(line: Line, over: asyncio.Event, dice: random.Random, limits: tuple[int, ...]) -> None:
+    """Set another limit now and then."""
+    while not over.is_set():
+        await asyncio.sleep(0.1 + dice.random() * 0.2)
+        changes = {"max_in_flight": dice.choice(limits)}
+        await tasks.update_task(line.db, tenant_id=line.tenant.id, name="report", changes=changes)
+
+
+async def witness(conn: psycopg.AsyncConnection[Any], line: Line, seen: Seen, over: asyncio.Event) -> None:
+    """Look, all the time, with a connection that bypasses the product."""
+    limit_before, before = 0, 0
+    while not over.is_set():
+        limit, in_flight, waiting = await (await conn.execute(SNAPSHOT, [line.tenant.id])).fetchone()  # type: ignore[misc]
+        seen.looks += 1
+        seen.below += in_flight < limit and waiting > 0
+        seen.most = max(seen.most, in_flight)
+        # Above the limit is what was there when it was lowered; nothing is added to that.
+        if in_flight > limit and (limit == limit_before and in_flight > max(before, limit)):
+            seen.over.append(f"{in_flight} in flight by a limit of {limit}, {before} before")
+        limit_before, before = limit, in_flight
+        await _look_for_room(conn, line, seen)
+        await asyncio.sleep(0.002)
+
+
+async def _look_for_room(conn: psycopg.AsyncConnection[Any], line: Line, seen: Seen) -> None:
+    async with conn.transaction():
+        (limit,) = await (await conn.execute(LOCK, [line.tenant.id])).fetchone()  # type: ignore[misc]
+        cursor = await conn.execute(ROOM, {"t": line.tenant.id})
+        in_flight, offered, parked = await cursor.fetchone()  # type: ignore[misc]
+        if parked and in_flight + offered < limit:
+            seen.idle.append(f"{parked} parked, with {in_flight} in flight and {offered} offered by a limit of {limit}")
+
+
+async def crowd(
+    line: Line,
+    conn: psycopg.AsyncConnection[Any],
+    *,
+    workers: int,
+    seconds: float,
+    seed: int,
+    limits: tuple[int, ...] = (10,),
+) -> Seen:
+    """Have so many workers at it for so long; return what the witness has seen."""
+    seen, over = Seen(), asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        for number in range(workers):
+            group.create_task(worker(line, seen, over, random.Random(f"{seed}/{number}")))
+        if len(limits) > 1:
+            group.create_task(changer(line, over, random.Random(seed), limits))
+        group.create_task(witness(conn, line, seen, over))
+        await asyncio.sleep(seconds)
+        over.set()
+    return seen
+
+
+async def deadlocks(db: Database) -> int:
+    """How many the server has counted in this database."""
+    async with db.system() as conn:
+        cursor = await conn.execute("select deadlocks from pg_stat_database where datname = current_database()")
+        (count,) = await cursor.fetchone()  # type: ignore[misc]
+    return count
