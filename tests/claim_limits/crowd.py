@@ -1,19 +1,22 @@
 """Fifty workers at one limited task, while its limit is changed; and a witness of its own connection who looks on.
 
-The witness reads what was committed, in two ways. In one snapshot: how many leases there are, and what the limit is. And
-with the row of the limits locked, so that nobody is half-way: whether a run is parked while there is room for it.
+The witness reads what was committed, in two ways. In one snapshot: how many leases there are, and what the limit is.
+And with the row of the limits locked, so that nobody is half-way: whether a run is parked while there is room for it.
 """
 
 import asyncio
-import random
+import hashlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 
 from everwhen.postgres.pool import Database
 from everwhen.tasks import service as tasks
 from tests.dispatch.scene import Line, report_on
+
+T = TypeVar("T")
 
 SNAPSHOT = """
     select t.max_in_flight,
@@ -31,6 +34,21 @@ ROOM = """
 """
 
 
+class Dice:
+    """Numbers that only depend on the seed."""
+
+    def __init__(self, seed: str) -> None:
+        self._seed, self._thrown = seed, 0
+
+    def throw(self) -> float:
+        self._thrown += 1
+        digest = hashlib.blake2b(f"{self._seed}/{self._thrown}".encode(), digest_size=6).digest()
+        return int.from_bytes(digest) / 2**48
+
+    def choose(self, among: Sequence[T]) -> T:
+        return among[int(self.throw() * len(among))]
+
+
 @dataclass
 class Seen:
     """What the witness has seen: how often it looked, and what must not be."""
@@ -43,29 +61,32 @@ class Seen:
     idle: list[str] = field(default_factory=list[str])
 
 
-async def worker(line: Line, seen: Seen, over: asyncio.Event, dice: random.Random) -> None:
+async def worker(line: Line, seen: Seen, over: asyncio.Event, dice: Dice) -> None:
     """Claim a few, hold them for a moment, report; again, until it is over."""
     while not over.is_set():
-        leases = await line.claim(limit=dice.choice((1, 1, 2, 5)))
-        await asyncio.sleep(dice.random() * 0.02)
+        leases = await line.claim(limit=dice.choose((1, 1, 2, 5)))
+        await asyncio.sleep(dice.throw() * (0.02 if leases else 0.2))
         if leases:
-            outcomes = dice.choices(("succeeded", "failed"), weights=(9, 1), k=len(leases))
-            await line.complete(*(report_on(lease, outcome) for lease, outcome in zip(leases, outcomes, strict=True)))
+            await line.complete(
+                *(report_on(lease, "failed" if dice.throw() < 0.1 else "succeeded") for lease in leases)
+            )
             seen.done += len(leases)
 
 
-async def changer(line: Line, over: asyncio.Event, dice: random.Random, limits: tuple[int, ...]) -> None:
+async def changer(line: Line, over: asyncio.Event, dice: Dice, limits: tuple[int, ...]) -> None:
     """Set another limit now and then."""
     while not over.is_set():
-        await asyncio.sleep(0.1 + dice.random() * 0.2)
-        changes = {"max_in_flight": dice.choice(limits)}
+        await asyncio.sleep(0.1 + dice.throw() * 0.2)
+        changes = {"max_in_flight": dice.choose(limits)}
         await tasks.update_task(line.db, tenant_id=line.tenant.id, name="report", changes=changes)
 
 
-async def witness(conn: psycopg.AsyncConnection[Any], line: Line, seen: Seen, over: asyncio.Event) -> None:
-    """Look, all the time, with a connection that bypasses the product."""
+async def witness(
+    conn: psycopg.AsyncConnection[Any], line: Line, seen: Seen, *, over: asyncio.Event, until: Callable[[Seen], bool]
+) -> None:
+    """Look, all the time, with a connection that bypasses the product, until enough is seen."""
     limit_before, before = 0, 0
-    while not over.is_set():
+    while not until(seen):
         limit, in_flight, waiting = await (await conn.execute(SNAPSHOT, [line.tenant.id])).fetchone()  # type: ignore[misc]
         seen.looks += 1
         seen.below += in_flight < limit and waiting > 0
@@ -76,6 +97,7 @@ async def witness(conn: psycopg.AsyncConnection[Any], line: Line, seen: Seen, ov
         limit_before, before = limit, in_flight
         await _look_for_room(conn, line, seen)
         await asyncio.sleep(0.002)
+    over.set()
 
 
 async def _look_for_room(conn: psycopg.AsyncConnection[Any], line: Line, seen: Seen) -> None:
@@ -92,20 +114,18 @@ async def crowd(
     conn: psycopg.AsyncConnection[Any],
     *,
     workers: int,
-    seconds: float,
+    until: Callable[[Seen], bool],
     seed: int,
     limits: tuple[int, ...] = (10,),
 ) -> Seen:
-    """Have so many workers at it for so long; return what the witness has seen."""
+    """Have so many workers at it until the witness has seen enough; return what it has seen."""
     seen, over = Seen(), asyncio.Event()
     async with asyncio.TaskGroup() as group:
         for number in range(workers):
-            group.create_task(worker(line, seen, over, random.Random(f"{seed}/{number}")))
+            group.create_task(worker(line, seen, over, Dice(f"{seed}/{number}")))
         if len(limits) > 1:
-            group.create_task(changer(line, over, random.Random(seed), limits))
-        group.create_task(witness(conn, line, seen, over))
-        await asyncio.sleep(seconds)
-        over.set()
+            group.create_task(changer(line, over, Dice(str(seed)), limits))
+        group.create_task(witness(conn, line, seen, over=over, until=until))
     return seen
 
 

@@ -261,6 +261,13 @@ SEEDS |= {
 }
 
 # What a seed breaks besides, because the same fact breaks two promises.
+SEEDS |= {
+    "leases_that_count_for_nothing": ASKED_IS_LEASED + "insert into everwhen.task_limits"
+    " (tenant_id, task, queue, max_in_flight, key_version) values ('{t}', 'report', 'default', 5, 1)",
+    "more_in_flight_than_allowed": ASKED_IS_LEASED + "update everwhen.leases set limit_key = '1:a';"
+    " update everwhen.tasks set updated_at = '2026-11-28Z', concurrency = '{{\"max_in_flight\": 0}}'",
+    "runs_parked_for_nothing": ASKED_WAITS + "update everwhen.waiting set priority = -6, limit_group = 'parked task'",
+}
 ALSO = {
     "instants_without_an_answer": {"catch_up_that_does_not_add_up"},
     "spans_that_miscount": {"catch_up_that_does_not_add_up"},

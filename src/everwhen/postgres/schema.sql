@@ -1571,6 +1571,7 @@ CREATE TABLE everwhen.waiting (
     is_followed boolean DEFAULT false NOT NULL,
     policy jsonb,
     limit_group text COLLATE pg_catalog."C",
+    parked_at timestamp with time zone,
     CONSTRAINT waiting_parked_check CHECK (((priority < 0) = ((limit_group IS NOT NULL) AND (limit_group < 'parked!'::text) AND (limit_group >= 'parked '::text)))),
     CONSTRAINT waiting_priority_check CHECK (((priority >= '-10'::integer) AND (priority <= 9)))
 );

@@ -56,6 +56,14 @@ async def _expired(conn: Connection, limit: int, now: datetime) -> list[Violatio
     return await store.late_runs_nobody_expired(conn, limit=limit, before=now - LIVENESS)
 
 
+async def _within_limits(conn: Connection, limit: int, now: datetime) -> list[Violation]:  # noqa: ARG001  # as above
+    return await store.more_in_flight_than_allowed(conn, limit=limit, settled_seconds=SETTLED_SECONDS)
+
+
+async def _parked(conn: Connection, limit: int, now: datetime) -> list[Violation]:
+    return await store.runs_parked_for_nothing(conn, limit=limit, before=now - LIVENESS)
+
+
 async def _sent(conn: Connection, limit: int, now: datetime) -> list[Violation]:
     return await store.alerts_nobody_sends(conn, limit=limit, before=now - LIVENESS)
 
@@ -63,6 +71,9 @@ async def _sent(conn: Connection, limit: int, now: datetime) -> list[Violation]:
 async def _live(conn: Connection, limit: int, now: datetime) -> list[Violation]:
     return await store.live_runs(conn, limit=limit, now=now)
 
+
+SETTLED_SECONDS: Final = 15.0
+"""How long after it was changed a limit is known to every claim: longer than anybody waits for a lock."""
 
 MISSING: Final = "instants_without_an_answer"
 UNINTENDED: Final = "runs_nobody_intended"
@@ -298,6 +309,19 @@ PROMISES: Final = (
         _plain(store.alerts_without_an_outcome),
     ),
     Promise("alerts_nobody_sends", ("I28",), "What happened is told: no signal and no alert stands still.", _sent),
+    Promise(
+        "leases_that_count_for_nothing",
+        ("L1",),
+        "Whatever is in flight of a limited task says what it counts for.",
+        _plain(store.leases_that_count_for_nothing),
+    ),
+    Promise(
+        "more_in_flight_than_allowed",
+        ("L1",),
+        "No claim goes beyond the limit of a task or of a key.",
+        _within_limits,
+    ),
+    Promise("runs_parked_for_nothing", ("L2",), "No run stays parked while there is room for it.", _parked),
     Promise("orphans", ("I32",), "No row is about a run that is not there.", _plain(store.orphans)),
 )
 """In the order in which they are printed."""

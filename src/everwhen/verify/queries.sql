@@ -387,6 +387,52 @@ from (
   union all select tenant_id, run_id, format('attempt %%s is under way', attempt) from everwhen.leases) l
 limit %(limit)s;
 
+-- name: leases_that_count_for_nothing
+-- What is in flight of a limited task says what it counts for; what was claimed before there was the limit is made to.
+select l.tenant_id, l.run_id::text as subject, format('of task %%s, which is limited, counts for %%s', l.task, coalesce(l.limit_key, 'nothing')) as detail
+from everwhen.leases l
+join everwhen.task_limits t on t.tenant_id = l.tenant_id and t.task = l.task
+where t.adopts_until is null and num_nonnulls(t.max_in_flight, t.rate_tokens, t.key_paths) > 0
+  and (l.limit_key is null or (t.key_paths is not null and l.limit_key not like t.key_version || ':%%'))
+limit %(limit)s;
+
+-- name: more_in_flight_than_allowed
+-- Once a limit has held for a while, no claim goes beyond it. A claim is dated by its beginning; whoever changes a limit
+-- waits for it, for as long as anybody waits for a lock. What was in flight when a limit was lowered stays.
+select l.tenant_id, l.task as subject, format('%%s was claimed as number %%s, %%s may be in flight', l.run_id, l.n, l.most) as detail
+from (
+  select l.tenant_id, l.task, l.run_id, l.claimed_at, t.max_in_flight as most, t.updated_at,
+         row_number() over (partition by l.tenant_id, l.task order by l.claimed_at, l.lease_token) as n
+  from everwhen.leases l
+  join everwhen.tasks t on t.tenant_id = l.tenant_id and t.name = l.task
+  where t.max_in_flight is not null
+  union all
+  select l.tenant_id, l.task, l.run_id, l.claimed_at, (t.concurrency ->> 'max_in_flight')::int, t.updated_at,
+         row_number() over (partition by l.tenant_id, l.task, l.limit_key order by l.claimed_at, l.lease_token)
+  from everwhen.leases l
+  join everwhen.tasks t on t.tenant_id = l.tenant_id and t.name = l.task
+  where t.concurrency ->> 'max_in_flight' is not null and l.limit_key <> '') l
+where l.n > l.most and l.claimed_at > l.updated_at + make_interval(secs => %(settled_seconds)s)
+limit %(limit)s;
+
+-- name: runs_parked_for_nothing
+-- Nobody is parked while there is room: the task's row says that something is parked, so the backstop looks at it, and what
+-- has been due for long either waits for a place that is taken, or was offered one.
+select w.tenant_id, w.run_id::text as subject, format('%%s since %%s', w.limit_group, w.available_at) as detail
+from everwhen.waiting w
+left join everwhen.task_limits t on t.tenant_id = w.tenant_id and t.task = w.task
+where w.priority < 0
+  and (t.has_parked is not true
+       or (w.limit_group = 'parked task' and greatest(w.parked_at, w.available_at) < %(before)s
+           and not exists (select from everwhen.waiting o
+                           where o.tenant_id = w.tenant_id and o.task = w.task and o.limit_group like 'offered %%')
+           and (t.max_in_flight is null or t.max_in_flight > (
+             select count(*) from everwhen.leases l
+             where l.tenant_id = w.tenant_id and l.task = w.task and l.limit_key is not null))
+           and not exists (select from everwhen.leases l
+                           where l.tenant_id = w.tenant_id and l.task = w.task and l.claimed_at >= %(before)s)))
+limit %(limit)s;
+
 -- name: orphans
 -- The history carries no foreign keys (they would lock the run for every event), so this looks instead. The events of a
 -- run that was withdrawn before it was due outlive it on purpose.

@@ -163,6 +163,21 @@ async def leases_nobody_reaped(conn: Conn, *, limit: int, before: datetime) -> l
     return await _broken(conn, "leases_nobody_reaped", limit, before=before)
 
 
+async def leases_that_count_for_nothing(conn: Conn, *, limit: int) -> list[Violation]:
+    """Return leases of limited tasks that do not say what they count for."""
+    return await _broken(conn, "leases_that_count_for_nothing", limit)
+
+
+async def more_in_flight_than_allowed(conn: Conn, *, limit: int, settled_seconds: float) -> list[Violation]:
+    """Return leases beyond their task's or their key's limit, claimed so long after it was changed last."""
+    return await _broken(conn, "more_in_flight_than_allowed", limit, settled_seconds=settled_seconds)
+
+
+async def runs_parked_for_nothing(conn: Conn, *, limit: int, before: datetime) -> list[Violation]:
+    """Return runs that are parked since before then beside room, or that nobody looks for."""
+    return await _broken(conn, "runs_parked_for_nothing", limit, before=before)
+
+
 async def late_runs_nobody_expired(conn: Conn, *, limit: int, before: datetime) -> list[Violation]:
     """Return runs whose start deadline was before then and that still wait."""
     return await _broken(conn, "late_runs_nobody_expired", limit, before=before)
