@@ -25,9 +25,9 @@ from everwhen.alerts import service, subscribing
 from everwhen.alerts.assembling import make_kit
 from everwhen.alerts.model import ChannelDraft, SubscriptionDraft
 from everwhen.alerts.service import AlertsDesk
-from everwhen.app import make_channels
 from everwhen.config import Settings
 from everwhen.core.alert_kinds import AlertKind
+from everwhen.outside import make_channels
 from everwhen.postgres.pool import Database
 from everwhen.sealing.ring import new_entry, read_ring
 from everwhen.sealing.service import Sealer

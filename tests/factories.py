@@ -26,7 +26,7 @@ from everwhen.tenants.model import Tenant
 from everwhen.worker.protocol import Report
 
 WORKER = "test-worker"
-TESTER = Change(by="tester")
+TESTER = Change(by="factory")
 NEVER_AGAIN = RetryPolicy(max_attempts=1)
 SLOWLY = RetryPolicy(base=timedelta(hours=1), cap=timedelta(hours=1), jitter=Jitter.NONE)
 

@@ -13,6 +13,7 @@ from everwhen.app import FEATURES
 from everwhen.http.app import create_app
 from everwhen.http.auth import Authenticator, mint_token
 from everwhen.http.plane import ControlPlane, OnReady
+from everwhen.http.refusals import Refusals
 from everwhen.http.roles import Role
 from everwhen.identity.directory import DatabaseDirectory
 from everwhen.payloads.depot import Depot
@@ -47,6 +48,7 @@ def app_on(
     body_bytes_max: int = 1 << 20,
     payloads: Payloads | None = None,
     streams: Hub | None = None,
+    refusals: Refusals | None = None,
 ) -> FastAPI:
     """The control API on a database."""
     plane = ControlPlane(
@@ -57,6 +59,7 @@ def app_on(
         body_bytes_max=body_bytes_max,
         payloads=payloads or Payloads.on(database, Depot(MemoryStore())),
         streams=streams or Hub(database),
+        refusals=refusals,
     )
     return create_app(plane, routers=ROUTERS)
 

@@ -11,7 +11,7 @@ import hashlib
 import socket
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -29,10 +29,7 @@ from everwhen.alerts import api as alerts_api
 from everwhen.alerts import deliveries_api as alert_deliveries_api
 from everwhen.alerts import unsubscribing
 from everwhen.alerts.assembling import make_courier, make_kit
-from everwhen.alerts.channels.email.configuration import read_sender
-from everwhen.alerts.channels.email.server import read_server
 from everwhen.alerts.channels.protocol import ChannelKind
-from everwhen.alerts.channels.registry import Outside, make_kinds
 from everwhen.alerts.delivering.courier import Times
 from everwhen.alerts.notifier import Notifier
 from everwhen.alerts.texts import api as alert_templates_api
@@ -56,7 +53,6 @@ from everwhen.dispatch.reaper import Reaper
 from everwhen.dispatch.service import Dispatch
 from everwhen.dispatch.tokens import LeaseTokens
 from everwhen.egress.client import Egress
-from everwhen.egress.policy import EgressPolicy
 from everwhen.endpoints import api as endpoints_api
 from everwhen.endpoints import calling
 from everwhen.endpoints.caller import Caller
@@ -73,6 +69,7 @@ from everwhen.http.auth import Authenticator
 from everwhen.http.counting import Counter, allowance_of
 from everwhen.http.limits import Bucket, RateLimits
 from everwhen.http.plane import ControlPlane, IdentityLimits
+from everwhen.http.refusals import Refusals
 from everwhen.http.revocations import RevocationList
 from everwhen.http.tallying import Tally
 from everwhen.identity import members_api, revocations_api, sessions_api, tokens_api
@@ -87,6 +84,7 @@ from everwhen.logs.service import Logs, sweep_after
 from everwhen.logs.worker_api import WorkerLogs
 from everwhen.operations import api as operations_api
 from everwhen.operations.operator import Operator
+from everwhen.outside import make_calling_egress, make_channels, make_egress
 from everwhen.overlap import service as overlap
 from everwhen.overlap.gatekeeper import Gatekeeper
 from everwhen.pauses import api as pauses_api
@@ -227,43 +225,6 @@ async def open_services(
         )
 
 
-def make_policy(settings: Settings) -> EgressPolicy:
-    """Return what tenants may reach; raise ConfigurationError for what cannot be read of it."""
-    policy = EgressPolicy(
-        allowed=settings.egress_allow,
-        ports=frozenset(settings.egress_ports),
-        mail_ports=frozenset(settings.egress_mail_ports),
-        plain_http=settings.egress_plain_http,
-        per_tenant=settings.egress_per_tenant,
-        ca_file=settings.egress_ca_file,
-    )
-    policy.check()
-    return policy
-
-
-def make_egress(settings: Settings) -> Egress:
-    """Make the guarded way out; raise ConfigurationError for what cannot be read of its settings."""
-    return Egress(make_policy(settings))
-
-
-def make_calling_egress(settings: Settings) -> Egress:
-    """Make the way out to endpoints: it has turns of its own, so that slow endpoints hold back no alert."""
-    return Egress(replace(make_policy(settings), per_tenant=calling.PER_TENANT))
-
-
-def make_channels(settings: Settings) -> Mapping[str, ChannelKind]:
-    """Make the kinds of channels; raise ConfigurationError for what cannot be read of their settings."""
-    return make_kinds(
-        Outside(
-            egress=make_egress(settings),
-            mail_server=read_server(settings.smtp_url.get_secret_value()) if settings.smtp_url else None,
-            mail_sender=read_sender(settings.smtp_from) if settings.smtp_from else None,
-            plain_mail=settings.smtp_plain,
-            slack_hosts=frozenset(settings.slack_hosts),
-        )
-    )
-
-
 def open_payloads(settings: Settings, database: Database) -> Payloads:
     """Open the store of payloads; raise ConfigurationError when its address makes no sense."""
     location = settings.payload_url or (settings.data_dir or default_data_dir(Path.cwd())) / PAYLOADS
@@ -301,6 +262,7 @@ def make_app(services: Services) -> FastAPI:
         ),
         identity=limits,
         counter=make_counter(settings, services.database),
+        refusals=Refusals(services.database, trusted=settings.trusted_proxies),
         trusted=settings.trusted_proxies,
         usual_limits=_usual_limits(settings),
         find_tenant=tenants.find_tenant,
@@ -529,6 +491,7 @@ def _start_api(services: Services, tasks: asyncio.TaskGroup, end: asyncio.Event,
         services.lines.close()
         app.state.followers.close()
         services.streams.close()
+        app.state.plane.refusals.flush_soon()
 
     start_server(app, tasks, end, listening, before_end=send_home)
 

@@ -107,6 +107,11 @@ class Unauthenticated(EverwhenError):  # noqa: N818
 
     status, code, title = 401, "auth.required", "Authentication required"
 
+    def __init__(self, *, known_as: object = None) -> None:
+        """`known_as` is who the credential was of while it held; no answer tells."""
+        super().__init__()
+        self.known_as = known_as
+
 
 class Forbidden(EverwhenError):  # noqa: N818
     """The token does not allow this."""

@@ -6,6 +6,8 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from everwhen.audit import service as audit
+from everwhen.audit.model import PLATFORM
 from everwhen.cli import main
 from everwhen.postgres.pool import Database
 from everwhen.sealing.ring import new_entry, read_ring
@@ -57,12 +59,21 @@ def test_the_list_says_which_seals_which_opens_and_which_is_missing(key):
     ]
 
 
-def test_after_a_rotation_the_old_key_is_not_needed(key):
+async def told(conninfo):
+    """What the platform's audit holds."""
+    async with await Database.open(conninfo) as database:
+        events, _ = await audit.list_events(database, tenant_id=PLATFORM, text="", limit=10)
+    said = [audit.parse_record(event.record) for event in events]
+    return [(each["operation"], each["resource"], each["actor"]) for each in said]
+
+
+def test_after_a_rotation_the_old_key_is_not_needed_and_the_audit_tells_it(key, server, fresh_database):
     stuck = key("rotate", keys=NEW)
     assert stuck.exit_code == 10
     assert "1 are wrapped by old" in stuck.stderr
 
     assert key("rotate").stdout == "1 tenant keys are now wrapped by new\n"
+    assert asyncio.run(told(server.app(fresh_database))) == [("rotate_sealing_keys", "sealing-keys/new", "everwhen")]
     assert key("list", keys=NEW).exit_code == 0
 
 

@@ -61,6 +61,13 @@ async def every_promise_holds(database):
 
 
 @pytest.fixture
+async def counted_by_hand(database):
+    """Nobody makes the runs that are counted: what every run is held against goes before that is done."""
+    yield
+    await rows(database, "delete from everwhen.run_counts returning 1")
+
+
+@pytest.fixture
 async def tenant(database):
     made = await make_tenant(database, name="acme")
     await make_task(database, made)
@@ -277,6 +284,7 @@ async def test_another_day_has_room_of_its_own(database, tenant):
             await ask(database, tenant, at=at)
 
 
+@pytest.mark.usefixtures("counted_by_hand")
 async def test_far_from_the_limit_nobody_waits_for_anybody(database, tenant):
     async with database.tenant(tenant.id) as one, database.tenant(tenant.id) as other:
         for conn in (one, other):
@@ -285,6 +293,63 @@ async def test_far_from_the_limit_nobody_waits_for_anybody(database, tenant):
 
     assert await used(database, tenant, Limit.RUNS) == 2
     assert len(await rows(database, "select shard from everwhen.run_counts")) == 2
+
+
+async def waits(database, conn):
+    """Come back when this connection waits for a lock."""
+    asked = "select count(*)::int from pg_locks where pid = %s and not granted"
+    async with asyncio.timeout(20):
+        while await rows(database, asked, conn.info.backend_pid) == [(0,)]:  # noqa: ASYNC110  # only the server knows
+            await asyncio.sleep(0.01)
+
+
+async def committed(conn, wanted):
+    """Count, commit, and begin anew; return where there was less room."""
+    found = await quotas.use_runs(conn, wanted)
+    await conn.commit()
+    await conn.execute("begin")
+    return found
+
+
+@pytest.mark.usefixtures("counted_by_hand")
+async def test_two_planners_at_the_edge_of_midnight_never_wait_for_each_other(database, tenant):
+    """Both are near the limit of today, one of them of tomorrow's as well: it comes to wait for the other's own row."""
+    today = datetime.now(UTC).date()  # noqa: TID251  # any day
+    first, second = (tenant.id, today), (tenant.id, today + timedelta(days=1))
+    await set_limits(database, tenant, runs_per_day=20_000)
+    hold = "select 1 from everwhen.run_counts where day = %s and shard = 0 for update"
+    async with database.system() as one, database.system() as two:
+        await committed(one, {first: 10_001})
+        await committed(one, {second: 1})
+        await two.execute("insert into everwhen.run_counts values (%s, %s, 0, 0)", second)
+        await committed(two, {})
+        async with asyncio.TaskGroup() as tasks, database.system() as somebody:
+            await somebody.execute(hold, [second[1]])
+            large = tasks.create_task(committed(two, {first: 1, second: 10_001}))
+            await waits(database, two)
+            small = tasks.create_task(committed(one, {first: 1, second: 1}))
+            await waits(database, one)
+        assert (await large, await small) == ({}, {})
+
+
+@pytest.mark.usefixtures("counted_by_hand")
+async def test_what_is_given_back_waits_for_nobody(database, tenant):
+    today = datetime.now(UTC).date()  # noqa: TID251  # any day
+    first, second = (tenant.id, today), (tenant.id, today + timedelta(days=1))
+    await set_limits(database, tenant, runs_per_day=20_000)
+    async with database.system() as one, database.system() as two:
+        await committed(one, {first: 1})  # so that there is a row of its own, which others see
+        await quotas.use_runs(one, {first: 6, second: 10_001})
+        waiting = asyncio.create_task(quotas.use_runs(two, {first: 10_001, second: 1}))
+        await waits(database, two)
+        await quotas.give_back_runs(one, {first: 5})
+        await one.commit()
+        await waiting
+
+    assert await rows(database, "select day, sum(runs)::int from everwhen.run_counts group by day order by day") == [
+        (first[1], 2 + 10_001),
+        (second[1], 10_002),
+    ]
 
 
 async def test_a_request_that_is_refused_otherwise_uses_nothing(client, database, tenant):
@@ -434,6 +499,7 @@ async def test_a_redrive_and_a_rerun_count_as_runs(client, database, tenant):
     assert answer.status_code < 300
 
 
+@pytest.mark.usefixtures("counted_by_hand")
 async def test_days_that_are_over_have_one_row(database, tenant, server, work_database):
     with psycopg.connect(server.superuser(work_database), autocommit=True) as conn:
         conn.execute(

@@ -37,11 +37,11 @@ from everwhen.alerts import service, subscribing
 from everwhen.alerts.assembling import make_kit
 from everwhen.alerts.model import ChannelDraft, SubscriptionDraft
 from everwhen.alerts.service import AlertsDesk, Kit
-from everwhen.app import make_channels
 from everwhen.config import Settings
 from everwhen.core.alert_kinds import AlertKind
 from everwhen.core.alerting import occasion_id
 from everwhen.dispatch.service import Claim, Dispatch
+from everwhen.outside import make_channels
 from everwhen.postgres.pool import Database
 from everwhen.sealing.ring import new_entry, read_ring
 from everwhen.sealing.service import Sealer

@@ -260,6 +260,29 @@ SEEDS |= {
     """,
 }
 
+# A chain of one event, by somebody who has taken the triggers away that keep it as it is.
+AUDIT = """
+    set session_replication_role = replica;
+    select everwhen.ensure_audit_week('2026-11-29Z');
+    insert into everwhen.audit_events values
+      ('{t}', '{w}', '2026-11-29 12:00Z', 'ann', 'pause_schedule', 'schedules/nightly', 'done', '', '{{}}');
+    insert into everwhen.audit_links values ('{t}', '{w}', 1, '{s}', sha256(
+      sha256('everwhen audit'::bytea || uuid_send('{t}')) || int8send(1) || uuid_send('{s}') || int4send(2) || '{{}}'));
+    insert into everwhen.audit_heads (tenant_id, seq, hash, epoch)
+      select tenant_id, seq, hash, epoch from everwhen.audit_links;
+"""
+SEEDS |= {
+    "audit_links_that_do_not_hold": AUDIT + "update everwhen.audit_events set record = '{{ }}';",
+    "audit_chains_that_miscount": AUDIT + "update everwhen.audit_heads set seq = 2;",
+    "audit_events_without_a_place": AUDIT
+    + "insert into everwhen.audit_unsealed select tenant_id, event_id, now() from everwhen.audit_events;",
+    "audit_events_nobody_sealed": AUDIT + "delete from everwhen.audit_links; delete from everwhen.audit_heads;"
+    " insert into everwhen.audit_unsealed select tenant_id, event_id, at from everwhen.audit_events;",
+    "revisions_that_the_audit_does_not_tell": AUDIT
+    + "update everwhen.audit_events set at = '2026-11-18 12:00Z' where tenant_id = '{t}';",
+    "days_that_miscount": "insert into everwhen.run_counts values ('{t}', (now() at time zone 'UTC')::date, 3, 1)",
+}
+
 # What a seed breaks besides, because the same fact breaks two promises.
 SEEDS |= {
     "leases_that_count_for_nothing": ASKED_IS_LEASED + "insert into everwhen.task_limits"
@@ -303,7 +326,9 @@ async def test_a_sound_database_breaks_no_promise(database: Database, seed) -> N
     assert await broken(database) == set()
 
 
-@pytest.mark.parametrize("more", [ASKED_WAITS, HELD, LET_IN, FLOW], ids=["waits", "held", "let in", "workflow"])
+@pytest.mark.parametrize(
+    "more", [ASKED_WAITS, HELD, LET_IN, FLOW, AUDIT], ids=["waits", "held", "let in", "workflow", "audit"]
+)
 async def test_a_sound_run_in_a_line_breaks_no_promise(more: str, database: Database, seed) -> None:
     seed(SOUND + more)
 

@@ -182,8 +182,8 @@ def _record(event_id: UUID, now: datetime, actor: Actor, deed: Deed) -> dict[str
 
 def _cut(text: str | None) -> Any:
     """Return a text as it is kept: printable, and not too long."""
-    if text is None:
-        return None
+    if text is None or (len(text) <= MOST_TEXT and text.isascii() and text.isprintable()):
+        return text
     kept = "".join(character if character.isprintable() else "?" for character in text[:MOST_TEXT])
     return kept.encode("utf-8", "replace").decode()
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from everwhen.config import Settings
-    from everwhen.postgres.pool import Database
+    from everwhen.postgres.pool import Connection, Database
     from everwhen.sealing.model import WrappedCount
     from everwhen.sealing.ring import KeyRing
     from everwhen.sealing.service import Rotated
@@ -70,11 +70,18 @@ def rotate() -> None:
 
     Exit code 10: some are wrapped by a key that is not set, and stay as they are.
     """
+    from everwhen.audit import service as audit
+    from everwhen.audit.model import BY_ITSELF, PLATFORM, Actor, Deed
     from everwhen.config import load
     from everwhen.sealing import service
 
+    async def tell(conn: Connection, count: int) -> None:
+        detail = {"tenant_keys": count}
+        deed = Deed(operation="rotate_sealing_keys", resource=f"sealing-keys/{ring.first}", detail=detail)
+        await audit.record(conn, tenant_id=PLATFORM, actor=Actor(subject=BY_ITSELF, agent="everwhen key"), deed=deed)
+
     async def rotated(database: Database) -> Rotated:
-        return await service.rotate(database, ring)
+        return await service.rotate(database, ring, on_rewrapped=tell)
 
     with one_line_errors():
         settings = load()

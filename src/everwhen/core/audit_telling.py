@@ -24,11 +24,13 @@ def difference(before: Any, after: Any) -> tuple[Any, Any]:
         differ = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)]
         before = {name: old[name] for name in differ if name in old}
         after = {name: new[name] for name in differ if name in new}
-    return bounded(before), bounded(after)
+    return before, after
 
 
 def bounded(value: Any) -> Any:
     """Return a value without secrets, and as much of it as may be told."""
+    if value is None:
+        return None
     value = _without_secrets(value)
     text = canonical(value)
     if len(text) <= MOST_BYTES:

@@ -74,7 +74,8 @@ def create_app(
     app.state.sights = sights_of([each.original_route for each in iter_route_contexts(app.routes)])
     permissions = _permissions([*first_routes, *(route for router in routers for route in router.routes)])
     app.openapi = _documented(app, permissions)
-    app.add_middleware(Edge, authenticator=plane.authenticator, counter=plane.counter)
+    on_refused = None if plane.refusals is None else plane.refusals.note
+    app.add_middleware(Edge, authenticator=plane.authenticator, counter=plane.counter, on_refused=on_refused)
     problems.install(app)
     return app
 

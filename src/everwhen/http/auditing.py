@@ -8,8 +8,9 @@ Whatever changes something goes through `manners.carry_out` (a control route) or
     carry_out                             looks what the resource has become, and writes the event
 
 A look is what the operation that reads the resource would answer to somebody who may see no payloads: the same words as
-everywhere else, and no secrets, since none are ever answered. Which operation that is follows from the paths: of
-`POST …/schedules/{name}/pause` it is `GET …/schedules/{name}`. What is made is told by the answer itself.
+everywhere else, and no secrets, since none are ever answered. It ends where the answer is known, before it is spelt; a
+change that answers the same model of the same thing needs no second one. Which operation that is follows from the
+paths: of `POST …/schedules/{name}/pause` it is `GET …/schedules/{name}`. What is made is told by the answer itself.
 
 An upload is no single transaction, so its handler hands the recorder to where the last one is: `Recorder.write`. A
 route that has changed something and told nobody of it is a defect, and answers 500.
@@ -27,12 +28,14 @@ from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
+from starlette.datastructures import Headers
+from starlette.types import Scope
 
 from everwhen.audit import service as audit
 from everwhen.audit.model import Actor, Deed
 from everwhen.core.audit_telling import difference
 from everwhen.errors import EverwhenError
-from everwhen.http.addresses import client_address
+from everwhen.http.addresses import Network, client_address
 from everwhen.http.edge import principal_of
 from everwhen.http.payloads import without_payloads
 from everwhen.http.plane import DATABASE, plane_of
@@ -52,6 +55,11 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
 _answer: ContextVar[Any] = ContextVar("everwhen.answer", default=None)
+_is_look: ContextVar[bool] = ContextVar("everwhen.is_look", default=False)
+
+
+class _Seen(Exception):  # noqa: N818  # never leaves this module
+    """A look has what it looked for: its answer need not become a response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +124,8 @@ def _remembering(endpoint: Callable[..., Any]) -> Callable[..., Any]:
     async def remembering(**given: Any) -> Any:
         answer = await endpoint(**given)
         _answer.set(answer)
+        if _is_look.get():
+            raise _Seen
         return answer
 
     setattr(remembering, _REMEMBERS, True)
@@ -138,6 +148,7 @@ class Recorder:
     _roles: Iterable[Role] = field(init=False, default=())
     _in_system: bool = field(init=False, default=False)
     _before: Any = field(init=False, default=None)
+    _seen_as: type | None = field(init=False, default=None)
 
     async def begin(self, tenant_id: UUID, roles: Iterable[Role], *, in_system: bool = False) -> None:
         """Take down in whose chain it is and with which roles, and look what the resource is before the change."""
@@ -178,7 +189,7 @@ class Recorder:
         """Write the event in this transaction; `after` is a model, or plain."""
         assert self.tenant_id is not None
         name = self._name(_id_of(self._before))
-        before, after = difference(self._before, plain(after))
+        before, after = difference(self._before, plain(after, whole=self._before is not None))
         actor = actor_of(self.request, principal_of(self.request), self._roles)
         deed = Deed(
             operation=self.operation,
@@ -213,6 +224,8 @@ class Recorder:
     async def _after(self, answer: Response, location: str | None) -> Any:
         answered = _answer.get()
         if self.sight is not None and not self.sight.of_made:
+            if location is None and self._is_of_the_same(answered):
+                return answered
             return await self._look(self.sight, self.request.path_params)
         if not self.tells_secret:
             return answered if answer.body and not isinstance(answered, Response) else None
@@ -221,6 +234,14 @@ class Recorder:
         name = self.sight.path.rpartition("{")[2].rstrip("}")
         made = unquote(location.rpartition("/")[2])
         return await self._look(self.sight, {**self.request.path_params, name: made})
+
+    def _is_of_the_same(self, answered: Any) -> bool:
+        """Whether what was answered is what reading the resource would answer: another look would find no more."""
+        if self._seen_as is None or type(answered) is not self._seen_as or not isinstance(self._before, dict):
+            return False
+        before = cast("dict[str, Any]", self._before)
+        known_by = next((name for name in ("id", "name") if name in before), None)
+        return known_by is not None and str(getattr(answered, known_by, None)) == before[known_by]
 
     async def _look(self, sight: Sight, values: Mapping[str, Any]) -> Any:
         """Return what reading the resource answers to somebody without payloads; None when there is no such thing."""
@@ -237,14 +258,22 @@ class Recorder:
             _LOOKING: self.tenant_id,
             _RECORDER: None,
         }
+        looking = _is_look.set(True)
         try:
             with self.whole.tolerant():
                 await sight.route.inner(Request(scope, _nothing))
+        except _Seen:
+            found = _answer.get()
         except (EverwhenError, RequestValidationError) as error:
             if getattr(error, "status", 422) >= 500:
                 raise
             return None
-        return plain(_answer.get())
+        else:
+            raise RuntimeError(f"{sight.path} answered, and was not remembered")
+        finally:
+            _is_look.reset(looking)
+        self._seen_as = type(found)
+        return plain(found)
 
 
 def recorder_of(request: Request) -> Recorder | None:
@@ -266,13 +295,18 @@ def looking_for(request: Request) -> UUID | None:
 
 def actor_of(request: Request, principal: Principal, roles: Iterable[Role]) -> Actor:
     """Return who makes a request, and from where."""
+    return actor_from(request.scope, principal, roles, trusted=plane_of(request).trusted)
+
+
+def actor_from(scope: Scope, principal: Principal, roles: Iterable[Role], *, trusted: Sequence[Network]) -> Actor:
+    """Return the same of a request that has not reached the application."""
     return Actor(
         subject=principal.subject,
         token_id=principal.token_id or str(principal.session_id or ""),
         kind=principal.kind,
         roles=tuple(role.value for role in roles),
-        address=client_address(request.scope, plane_of(request).trusted),
-        agent=request.headers.get("user-agent"),
+        address=client_address(scope, trusted),
+        agent=Headers(scope=scope).get("user-agent"),
     )
 
 
@@ -281,9 +315,11 @@ def request_id_of(request: Request) -> str:
     return str(request.scope.get("state", {}).get("request_id", ""))
 
 
-def plain(value: Any) -> Any:
-    """Return a model as the JSON that it becomes for somebody who may see no payloads."""
-    return without_payloads(value).model_dump(mode="json", by_alias=True) if isinstance(value, BaseModel) else value
+def plain(value: Any, *, whole: bool = True) -> Any:
+    """Return a model as the JSON that it becomes for somebody who may see no payloads; not `whole`: without nulls."""
+    if not isinstance(value, BaseModel):
+        return value
+    return without_payloads(value).model_dump(mode="json", by_alias=True, exclude_none=not whole)
 
 
 def resource_of(path: str, template: str | None = None) -> str:

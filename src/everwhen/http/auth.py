@@ -64,6 +64,10 @@ class Directory(Protocol):
         """Return who a live service token stands for."""
         ...
 
+    async def find_dead_token(self, secret_hash: bytes) -> Principal | None:
+        """Return who a service token stood for that has expired or was revoked."""
+        ...
+
     async def find_session(self, secret_hash: bytes) -> Principal | None:
         """Return who a live session is of."""
         ...
@@ -135,10 +139,10 @@ class Authenticator:
                 found = await self._checked(credential, now=now)
             if self._revocations is not None:
                 await self._revocations.keep_fresh()
-                insist(not self._revocations.forbids(found.principal))
-        except (BadToken, jwt.PyJWTError, ValueError):
+                _refuse(found.principal, when=self._revocations.forbids(found.principal))
+        except (BadToken, jwt.PyJWTError, ValueError) as error:
             self._remembered.pop(credential, None)
-            raise Unauthenticated from None
+            raise Unauthenticated(known_as=getattr(error, "known_as", None)) from None
         except (psycopg.OperationalError, TimeoutError, OSError) as error:
             raise Unavailable("The database is away; try again.", code="database.unavailable") from error
         return found.principal
@@ -160,7 +164,10 @@ class Authenticator:
     async def _service(self, secret: str) -> Principal:
         if self._directory is None or not is_service_secret(secret):
             raise BadToken
-        return _insisted(await self._directory.find_service_token(hash_of(secret)))
+        found = await self._directory.find_service_token(hash_of(secret))
+        if found is None:
+            raise BadToken(await self._directory.find_dead_token(hash_of(secret)))
+        return found
 
     async def _session(self, secret: str) -> Principal:
         if self._directory is None:
@@ -207,7 +214,10 @@ class Authenticator:
         insist(form.header == _HEADER)
         self._jws.decode_complete(form.token, self._key, [ALGORITHM])  # pyright: ignore[reportUnknownMemberType]
         insist(isinstance(form.claims.get("aud"), str))
-        claims = read_claims(form.claims, self._rules, now=now)
+        try:
+            claims = read_claims(form.claims, self._rules, now=now)
+        except BadToken:
+            raise BadToken(_expired(form.claims)) from None
         queues = _queues(form.claims["queues"]) if "queues" in form.claims else None
         principal = Principal(
             subject=claims.subject,
@@ -246,6 +256,24 @@ def mint_token(  # noqa: PLR0913  # a token's claims
     if queues is not None:
         claims["queues"] = sorted(queues)
     return jwt.encode(claims, secret.encode(), ALGORITHM)  # pyright: ignore[reportUnknownMemberType]
+
+
+def _expired(claims: Mapping[str, Any]) -> Principal | None:
+    """Return who a token of ours was for, whose signature holds and whose time does not."""
+    try:
+        return Principal(
+            subject=visible_text(claims.get("sub")),
+            tenant_id=_tenant_id(claims["tid"]) if "tid" in claims else None,
+            roles=frozenset(),
+            token_id=visible_text(claims.get("jti")),
+        )
+    except (BadToken, ValueError):
+        return None
+
+
+def _refuse(principal: Principal, *, when: bool) -> None:
+    if when:
+        raise BadToken(principal)
 
 
 def _insisted(principal: Principal | None) -> Principal:

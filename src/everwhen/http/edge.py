@@ -5,6 +5,7 @@ that need no token are listed in OPEN_PATHS, or begin with OPEN_PREFIX.
 """
 
 import re
+from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
@@ -18,7 +19,7 @@ from everwhen.http.auth import Authenticator
 from everwhen.http.counting import Counter
 from everwhen.http.payloads import show_payloads
 from everwhen.http.principal import Principal
-from everwhen.http.problems import problem_response
+from everwhen.http.problems import REFUSED_BY, problem_response
 from everwhen.http.sessions import insist_on_same_site, session_secret
 
 OPEN_PATHS: Final = frozenset({"/healthz", "/healthz/ready"})
@@ -35,6 +36,8 @@ _HEADERS: Final = (
 )
 """What an answer has unless it says otherwise."""
 
+OnRefused = Callable[[Scope, EverwhenError, Principal | None], None]
+
 log = structlog.get_logger("everwhen.http")
 
 
@@ -49,11 +52,19 @@ def principal_of(request: Request) -> Principal:
 class Edge:
     """The middleware."""
 
-    def __init__(self, app: ASGIApp, *, authenticator: Authenticator, counter: Counter | None = None) -> None:
-        """Without a counter nobody is limited."""
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        authenticator: Authenticator,
+        counter: Counter | None = None,
+        on_refused: OnRefused | None = None,
+    ) -> None:
+        """Without a counter nobody is limited; `on_refused` is called after whatever was answered with a problem."""
         self._app = app
         self._authenticator = authenticator
         self._counter = counter
+        self._on_refused = on_refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; pass the lifespan through, and nothing else."""
@@ -86,6 +97,8 @@ class Edge:
             problem = EverwhenError("Something went wrong on our side; the request id names it.")
             problem.__cause__ = error
             await problem_response(Request(scope), problem)(scope, receive, answer.send)
+        if self._on_refused is not None and (refused := scope.get(REFUSED_BY)) is not None:
+            self._on_refused(scope, refused, scope.get(_PRINCIPAL))
 
     async def _principal(self, scope: Scope, *, now: datetime) -> Principal:
         secret = session_secret(scope)

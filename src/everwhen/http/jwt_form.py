@@ -29,7 +29,14 @@ _CHANGES_THE_READING: Final = frozenset({"crit", "b64", "zip", "cty", "enc"})
 
 
 class BadToken(Exception):  # noqa: N818  # never leaves the package
-    """The token does not hold; which step failed is nobody's business."""
+    """The token does not hold; which step failed is nobody's business.
+
+    `known_as` is who it stood for while it did, where that is beyond doubt: for the audit.
+    """
+
+    def __init__(self, known_as: object = None) -> None:
+        super().__init__()
+        self.known_as = known_as
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

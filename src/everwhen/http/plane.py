@@ -87,6 +87,7 @@ class ControlPlane:
     trusted: Sequence[Network] = ()
     """The proxies that are believed when they say who called them."""
     counter: Counter | None = None
+    refusals: Any = None  # everwhen.http.refusals.Refusals, which tells by this plane's database
     usual_limits: Mapping[Limit, int] = field(default_factory=dict[Limit, int])
 
 

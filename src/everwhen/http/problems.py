@@ -36,6 +36,9 @@ from everwhen.roles import OUTAGE
 MEDIA_TYPE: Final = "application/problem+json"
 DOCS: Final = "docs/reference/http.md"
 MOST_ERRORS: Final = 20
+REFUSED_BY: Final = "everwhen.refused_by"
+"""The key in a request's scope of the error that was its answer."""
+
 MOST_TEXT: Final = 500
 """What was sent may come back in an answer, but never all of it."""
 
@@ -53,7 +56,8 @@ def etag(revision: int) -> str:
 
 
 def problem_response(request: Request, error: EverwhenError) -> Response:
-    """Return the answer for an error of ours."""
+    """Return the answer for an error of ours; the edge is left what it was, for the audit."""
+    request.scope[REFUSED_BY] = error
     headers: dict[str, str] = {}
     if isinstance(error, Unauthenticated):
         headers["WWW-Authenticate"] = 'Bearer realm="everwhen"'

@@ -31,6 +31,12 @@ class DatabaseDirectory:
             found = await store.find_service_token(conn, secret_hash=secret_hash, now=conn.now)
         return None if found is None else _service(found)
 
+    async def find_dead_token(self, secret_hash: bytes) -> Principal | None:
+        """Return who a service token stood for that has expired or was revoked."""
+        async with self.database.system() as conn:
+            found = await store.find_dead_token(conn, secret_hash=secret_hash, now=conn.now)
+        return None if found is None else _service(found)
+
     async def find_session(self, secret_hash: bytes) -> Principal | None:
         """Return who a live session is of; a person's memberships are read anew."""
         async with self.database.system() as conn:

@@ -73,6 +73,13 @@ select t.tenant_id, t.token_id, t.name, t.roles, t.queues, t.tasks, t.issued_at,
 from everwhen.service_tokens t
 where (t.tenant_id, t.token_id) = (select f.tenant_id, f.token_id from found f);
 
+-- name: find_dead_token
+-- Whose it was, for the audit of an attempt with it. A secret that was replaced lately is of one that lives.
+select t.tenant_id, t.token_id, t.name, t.roles, t.queues, t.tasks, t.issued_at, t.expires_at
+from everwhen.service_tokens t
+where t.secret_hash = %(secret_hash)s and (t.revoked_at is not null or t.expires_at <= %(now)s)
+limit 1;
+
 -- name: put_member
 -- Zero rows: it is another revision than the caller means.
 insert into everwhen.members (tenant_id, subject, roles, added_by, added_at, changed_by, changed_at)

@@ -87,6 +87,12 @@ async def find_service_token(conn: Conn, *, secret_hash: bytes, now: datetime) -
     return await fetch_optional(conn, _SQL["find_service_token"], given, FoundToken)
 
 
+async def find_dead_token(conn: Conn, *, secret_hash: bytes, now: datetime) -> FoundToken | None:
+    """Look one that has expired or was revoked up by its secret's hash."""
+    given = {"secret_hash": secret_hash, "now": now}
+    return await fetch_optional(conn, _SQL["find_dead_token"], given, FoundToken)
+
+
 async def put_member(  # what its statement takes
     conn: Conn,
     *,

@@ -71,9 +71,13 @@ from everwhen.use_runs(%(tenant_ids)s::uuid[], %(days)s::date[], %(wanted)s::int
 order by n;
 
 -- name: give_back_runs
--- Runs that were counted and not made, or withdrawn before they were due.
+-- Runs that were counted in this transaction, and not made. It holds this connection's own row, if there is one, and else the
+-- first: so it waits for nobody, who might wait for it.
 insert into everwhen.run_counts as c (tenant_id, day, shard, runs)
-select b.tenant_id, b.day, 0, -b.runs
+select b.tenant_id, b.day,
+       coalesce((select o.shard from everwhen.run_counts o
+                 where o.tenant_id = b.tenant_id and o.day = b.day and o.shard = 1 + pg_backend_pid() %% 63), 0),
+       -b.runs
 from unnest(%(tenant_ids)s::uuid[], %(days)s::date[], %(runs)s::int[]) as b (tenant_id, day, runs)
 order by b.tenant_id, b.day
 on conflict (tenant_id, day, shard) do update set runs = c.runs + excluded.runs;

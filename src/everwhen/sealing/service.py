@@ -4,7 +4,7 @@ A tenant's key is made with its first secret. A secret's bytes are the caller's 
 name says what it is and where (`channel:<id>:password`), and its version rises whenever it is replaced.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -84,7 +84,13 @@ class Rotated:
     stuck: Mapping[str, int]
 
 
-async def rotate(db: Database, ring: KeyRing, *, batch: int = BATCH) -> Rotated:
+OnRewrapped = Callable[[Connection, int], Awaitable[None]]
+"""Called in the transaction that wraps keys anew: (connection, how many)."""
+
+
+async def rotate(
+    db: Database, ring: KeyRing, *, batch: int = BATCH, on_rewrapped: OnRewrapped | None = None
+) -> Rotated:
     """Wrap every tenant's key with the first key of the ring, a batch a transaction; safe in any number of copies.
 
     What another key wraps that is not in the ring is left as it is, and counted.
@@ -101,16 +107,17 @@ async def rotate(db: Database, ring: KeyRing, *, batch: int = BATCH) -> Rotated:
                 unwrap(ring, tenant_id=held.tenant_id, wrapped=held.wrapped, wrapped_by=held.wrapped_by)
                 for held in known
             ]
-            rewrapped += len(
-                await store.rewrap_keys(
-                    conn,
-                    tenant_ids=[held.tenant_id for held in known],
-                    wrapped=[wrap(ring, key) for key in opened],
-                    wrapped_by=[held.wrapped_by for held in known],
-                    first=ring.first,
-                    now=conn.now,
-                )
+            done = await store.rewrap_keys(
+                conn,
+                tenant_ids=[held.tenant_id for held in known],
+                wrapped=[wrap(ring, key) for key in opened],
+                wrapped_by=[held.wrapped_by for held in known],
+                first=ring.first,
+                now=conn.now,
             )
+            if done and on_rewrapped is not None:
+                await on_rewrapped(conn, len(done))
+            rewrapped += len(done)
         for held in taken:
             if held.wrapped_by not in ring.keys:
                 stuck[held.wrapped_by] = stuck.get(held.wrapped_by, 0) + 1

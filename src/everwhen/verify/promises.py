@@ -6,10 +6,11 @@ cannot expand: `instants` reads a schedule's answers in one statement and has th
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from everwhen.core.edges import ENDS, QUIET, edges
+from everwhen.core.quotas import day_of
 from everwhen.postgres.pool import Connection
 from everwhen.verify import store
 from everwhen.verify.model import LIVENESS, Violation
@@ -74,6 +75,15 @@ async def _live(conn: Connection, limit: int, now: datetime) -> list[Violation]:
 
 SETTLED_SECONDS: Final = 15.0
 """How long after it was changed a limit is known to every claim: longer than anybody waits for a lock."""
+
+
+async def _sealed(conn: Connection, limit: int, now: datetime) -> list[Violation]:
+    return await store.audit_events_nobody_sealed(conn, limit=limit, before=now - LIVENESS)
+
+
+async def _counted(conn: Connection, limit: int, now: datetime) -> list[Violation]:
+    return await store.days_that_miscount(conn, limit=limit, first=day_of(now - timedelta(days=1)))
+
 
 MISSING: Final = "instants_without_an_answer"
 UNINTENDED: Final = "runs_nobody_intended"
@@ -322,6 +332,37 @@ PROMISES: Final = (
         _within_limits,
     ),
     Promise("runs_parked_for_nothing", ("L2",), "No run stays parked while there is room for it.", _parked),
+    Promise(
+        "days_that_miscount",
+        ("I35",),
+        "Each run was counted against its tenant's limit of a day, once.",
+        _counted,
+    ),
+    Promise(
+        "audit_links_that_do_not_hold",
+        ("I29",),
+        "Each link of the audit has the hash of its event, behind the link before.",
+        _plain(store.audit_links_that_do_not_hold),
+    ),
+    Promise(
+        "audit_chains_that_miscount",
+        ("I29",),
+        "The links of a chain are numbered 1 to n, and its head is the last.",
+        _plain(store.audit_chains_that_miscount),
+    ),
+    Promise(
+        "audit_events_without_a_place",
+        ("I29", "I30"),
+        "An event of the audit has its link, or waits for it: one of the two.",
+        _plain(store.audit_events_without_a_place),
+    ),
+    Promise("audit_events_nobody_sealed", ("I18",), "An event of the audit has its link within five minutes.", _sealed),
+    Promise(
+        "revisions_that_the_audit_does_not_tell",
+        ("I31",),
+        "A schedule's revision by somebody who is in the audit is told there, in its transaction.",
+        _plain(store.revisions_that_the_audit_does_not_tell),
+    ),
     Promise("orphans", ("I32",), "No row is about a run that is not there.", _plain(store.orphans)),
 )
 """In the order in which they are printed."""

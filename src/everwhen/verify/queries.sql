@@ -769,3 +769,104 @@ full join (
   on l.tenant_id = a.tenant_id and l.run_id = a.run_id
 where l.run_id is null or (a.run_id is null and l.was_let_in)
 limit %(limit)s;
+
+-- name: audit_links_that_do_not_hold
+-- Each link's hash, from the one before and the record of its event: the chain once more, in another language. A link
+-- behind a gap cannot be judged, which audit_chains_that_miscount tells.
+select l.tenant_id, format('%%s of the chain', l.seq) as subject,
+       case when e.event_id is null then 'its event is not there' else 'its hash is not that of its event here' end as detail
+from (
+  select l.tenant_id, l.event_id, l.seq, l.epoch, l.hash,
+         lag(l.hash) over chain as previous, coalesce(lag(l.seq) over chain, 0) as before
+  from everwhen.audit_links l
+  window chain as (partition by l.tenant_id order by l.seq, l.epoch, l.event_id)) l
+left join everwhen.audit_events e on e.tenant_id = l.tenant_id and e.event_id = l.event_id
+where e.event_id is null or (l.seq = l.before + 1 and l.hash <> sha256(
+  coalesce(l.previous, sha256('everwhen audit'::bytea || uuid_send(l.tenant_id))) || int8send(l.seq) || uuid_send(l.epoch)
+  || int4send(octet_length(convert_to(e.record, 'UTF8'))) || convert_to(e.record, 'UTF8')))
+limit %(limit)s;
+
+-- name: audit_chains_that_miscount
+-- A chain's places are 1 to n, each once, and its head and its last note say no other.
+select coalesce(h.tenant_id, c.tenant_id) as tenant_id, 'chain' as subject,
+       format('%%s links up to %%s, the head at %%s, noted up to %%s', coalesce(c.links, 0), coalesce(c.last, 0), h.seq, h.anchored)
+         as detail
+from everwhen.audit_heads h
+full join (
+  select l.tenant_id, count(*) as links, count(distinct l.seq) as places, max(l.seq) as last
+  from everwhen.audit_links l group by l.tenant_id) c on c.tenant_id = h.tenant_id
+where h.tenant_id is null or coalesce(c.links, 0) <> coalesce(c.last, 0) or coalesce(c.places, 0) <> coalesce(c.last, 0)
+  or coalesce(c.last, 0) <> h.seq or h.anchored > h.seq or h.fault is not null
+  or (h.seq > 0 and not exists (
+        select from everwhen.audit_links l where l.tenant_id = h.tenant_id and l.seq = h.seq and l.hash = h.hash))
+limit %(limit)s;
+
+-- name: audit_events_without_a_place
+-- An event has a link or waits for one, and what waits is there.
+select coalesce(e.tenant_id, u.tenant_id) as tenant_id, coalesce(e.event_id, u.event_id)::text as subject,
+       case when e.event_id is null then 'waits for its link, and is not there'
+            when u.event_id is null then 'has no link, and waits for none'
+            else 'has a link, and waits for one' end as detail
+from everwhen.audit_events e
+full join everwhen.audit_unsealed u on u.tenant_id = e.tenant_id and u.event_id = e.event_id
+left join everwhen.audit_links l on l.tenant_id = e.tenant_id and l.event_id = e.event_id
+where e.event_id is null or (u.event_id is null) = (l.event_id is null)
+limit %(limit)s;
+
+-- name: audit_events_nobody_sealed
+select u.tenant_id, u.event_id::text as subject, format('told at %%s', u.at) as detail
+from everwhen.audit_unsealed u
+where u.at < %(before)s
+limit %(limit)s;
+
+-- name: revisions_that_the_audit_does_not_tell
+-- Whoever is in a tenant's audit is there with each revision of a schedule from then on: in the transaction that made it,
+-- or with an operation of theirs that was under way.
+select r.tenant_id, format('schedule %%s, revision %%s', r.uid, r.revision) as subject,
+       format('%%s by %%s at %%s, of which the audit tells nothing', r.action, r.changed_by, r.changed_at) as detail
+from everwhen.schedule_revisions r
+where r.changed_at > (
+    select min(e.at) from everwhen.audit_events e
+    where e.tenant_id = r.tenant_id and e.actor = r.changed_by and e.outcome = 'done')
+  and not exists (
+    select from everwhen.audit_events e
+    where e.tenant_id = r.tenant_id and e.actor = r.changed_by and e.outcome = 'done' and e.at = r.changed_at)
+  and not exists (
+    select from everwhen.operations o
+    where o.tenant_id = r.tenant_id and o.requested_by = r.changed_by and o.created_at <= r.changed_at
+      and coalesce(o.finished_at, 'infinity') >= r.changed_at)
+limit %(limit)s;
+
+-- name: days_that_miscount
+-- The runs of a day were counted against the tenant's limit, each once: on the day on which it became due, or was made, where
+-- it makes up for the past. Which of the two of a run that was planned late is known nowhere, so it may be either. Nodes of
+-- workflows are not counted, nor what was never to run. Of days that are over long ago runs may be gone.
+with made as (
+  select r.tenant_id, d.first, d.other
+  from everwhen.runs r
+  cross join lateral (
+    select ((case when r.operation_id is not null or r.origin_run_id is not null then r.planned_at else r.due_at end)
+              at time zone 'UTC')::date as first,
+           (greatest(r.due_at, r.planned_at) at time zone 'UTC')::date as other) d
+  where r.planned_at >= (select m.applied_at from everwhen.schema_migrations m where m.version = '0091_limits')
+    and exists (
+      select from everwhen.events e where e.tenant_id = r.tenant_id and e.run_id = r.run_id and e.kind = 'planned')
+    and not exists (
+      select from everwhen.workflow_nodes n where n.tenant_id = r.tenant_id and n.node_run_id = r.run_id)
+)
+select coalesce(c.tenant_id, r.tenant_id) as tenant_id, coalesce(c.day, r.day)::text as subject,
+       format('%%s runs were counted, and %%s to %%s are there', coalesce(c.runs, 0), coalesce(r.least, 0), coalesce(r.most, 0))
+         as detail
+from (
+  select c.tenant_id, c.day, sum(c.runs) as runs from everwhen.run_counts c
+  where c.day >= %(first)s group by c.tenant_id, c.day) c
+full join (
+  select d.tenant_id, d.day, count(*) filter (where d.is_sure) as least, count(*) as most
+  from (
+    select m.tenant_id, m.first as day, m.other <= m.first as is_sure from made m
+    union all
+    select m.tenant_id, m.other, false from made m where m.other > m.first) d
+  where d.day >= %(first)s
+  group by d.tenant_id, d.day) r on r.tenant_id = c.tenant_id and r.day = c.day
+where coalesce(c.runs, 0) not between coalesce(r.least, 0) and coalesce(r.most, 0)
+limit %(limit)s;

@@ -1,7 +1,7 @@
 """One function for each statement of `queries.sql`; the names are the statements'."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 from uuid import UUID
 
@@ -293,3 +293,35 @@ async def alerts_nobody_sends(conn: Conn, *, limit: int, before: datetime) -> li
     """Return messages and signals that had to be looked at before then."""
     params = {"limit": limit, "before": before}
     return await fetch_all(conn, _SQL["alerts_nobody_sends"], params, Violation)
+
+
+async def audit_links_that_do_not_hold(conn: Conn, *, limit: int) -> list[Violation]:
+    """Return links of the audit whose hash is another one, or whose event is gone."""
+    return await _broken(conn, "audit_links_that_do_not_hold", limit)
+
+
+async def audit_chains_that_miscount(conn: Conn, *, limit: int) -> list[Violation]:
+    """Return chains with gaps, or a head elsewhere than at their end."""
+    return await _broken(conn, "audit_chains_that_miscount", limit)
+
+
+async def audit_events_without_a_place(conn: Conn, *, limit: int) -> list[Violation]:
+    """Return events that have no link and wait for none, or have both, or are gone."""
+    return await _broken(conn, "audit_events_without_a_place", limit)
+
+
+async def revisions_that_the_audit_does_not_tell(conn: Conn, *, limit: int) -> list[Violation]:
+    """Return revisions of schedules that the audit should tell, and does not."""
+    return await _broken(conn, "revisions_that_the_audit_does_not_tell", limit)
+
+
+async def audit_events_nobody_sealed(conn: Conn, *, limit: int, before: datetime) -> list[Violation]:
+    """Return events of the audit that were told before then, and have no link."""
+    params = {"limit": limit, "before": before}
+    return await fetch_all(conn, _SQL["audit_events_nobody_sealed"], params, Violation)
+
+
+async def days_that_miscount(conn: Conn, *, limit: int, first: date) -> list[Violation]:
+    """Return days from the first on with other runs than were counted."""
+    params = {"limit": limit, "first": first}
+    return await fetch_all(conn, _SQL["days_that_miscount"], params, Violation)
