@@ -57,7 +57,7 @@ BY_PUT = {
 @pytest.fixture(autouse=True)
 async def every_promise_holds(database):
     yield
-    assert await verify(database) == {}
+    assert await verify(database, counted=True) == {}
 
 
 @pytest.fixture

@@ -88,6 +88,7 @@ async def _counted(conn: Connection, limit: int, now: datetime) -> list[Violatio
 MISSING: Final = "instants_without_an_answer"
 UNINTENDED: Final = "runs_nobody_intended"
 MISCOUNTED: Final = "spans_that_miscount"
+COUNTED: Final = "days_that_miscount"
 
 PROMISES: Final = (
     Promise(MISSING, ("I1", "I7"), "Every instant that a schedule intended has a run or lies in a span."),
@@ -333,7 +334,7 @@ PROMISES: Final = (
     ),
     Promise("runs_parked_for_nothing", ("L2",), "No run stays parked while there is room for it.", _parked),
     Promise(
-        "days_that_miscount",
+        COUNTED,
         ("I35",),
         "Each run was counted against its tenant's limit of a day, once.",
         _counted,
