@@ -1,3 +1,4 @@
+# pyright: reportArgumentType=false
 """How much is told of refused attempts: each kind soon and then ever more seldom, and all together within bounds."""
 
 from itertools import pairwise

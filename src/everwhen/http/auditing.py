@@ -237,9 +237,10 @@ class Recorder:
 
     def _is_of_the_same(self, answered: Any) -> bool:
         """Whether what was answered is what reading the resource would answer: another look would find no more."""
-        if self._seen_as is None or type(answered) is not self._seen_as or not isinstance(self._before, dict):
+        seen: Any = self._before
+        if self._seen_as is None or type(answered) is not self._seen_as or not isinstance(seen, dict):
             return False
-        before = cast("dict[str, Any]", self._before)
+        before = cast("dict[str, Any]", seen)
         known_by = next((name for name in ("id", "name") if name in before), None)
         return known_by is not None and str(getattr(answered, known_by, None)) == before[known_by]
 

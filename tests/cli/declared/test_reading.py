@@ -4,7 +4,9 @@ import os
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from everwhen.cli import main
 from everwhen.cli.declared import reading
 from everwhen.cli.declared.faults import Faulty
 from everwhen.cli.declared.reading import read_documents
@@ -151,3 +153,37 @@ def test_a_fault_within_a_spec_is_told_at_its_line_or_the_one_above():
         == "a.yaml:6: /spec/retry/max_attempts: too few"
     )
     assert str(document.fault("missing", pointer="/spec/trigger/expr")) == "a.yaml:5: /spec/trigger/expr: missing"
+
+
+# Bombs: what would take a parser for ever, or all memory ---------------------------------------------------------------
+
+LAUGHS = "a0: &a0 [lol, lol]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40))
+BOMBS = {
+    "laughs": LAUGHS,
+    "itself": "a: &a\n  b: *a\n",
+    "merged": "base: &b {x: 1}\nspec:\n  <<: *b\n",
+    "deep": "[" * 100_000,
+    "deep mappings": "".join(f"{' ' * n}a:\n" for n in range(2_000)),
+    "wide": "spec: [" + "1," * 200_100 + "]\n",
+    "many documents": "--- 1\n" * 20_100,
+    "a large number": "spec: " + "9" * 200_000 + "\n",
+    "a tag": "spec: !!python/object/apply:os.system [id]\n",
+    "not text": "spec: \x00\n",
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(("command", "name"), [*(("apply", name) for name in BOMBS), ("diff", "laughs")])
+def test_a_bomb_is_refused_in_a_line_that_names_the_file_and_before_anybody_is_asked(
+    command, name, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bomb.yaml").write_text(BOMBS[name])
+    env = {"EVERWHEN_URL": "http://127.0.0.1:9", "EVERWHEN_TENANT": "acme", "EVERWHEN_TOKEN": "x"}
+
+    result = CliRunner().invoke(main, [command, "-f", "bomb.yaml"], env=env)
+
+    assert result.exit_code == 2, result.output[:500]
+    first, *_ = result.stderr.splitlines()
+    assert "bomb.yaml" in first
+    assert len(result.stderr) < 10_000
