@@ -155,7 +155,7 @@ def test_a_fault_within_a_spec_is_told_at_its_line_or_the_one_above():
     assert str(document.fault("missing", pointer="/spec/trigger/expr")) == "a.yaml:5: /spec/trigger/expr: missing"
 
 
-# Bombs: what would take a parser for ever, or all memory ---------------------------------------------------------------
+# Bombs: what would take a parser for ever, or all memory ------------
 
 LAUGHS = "a0: &a0 [lol, lol]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40))
 BOMBS = {
