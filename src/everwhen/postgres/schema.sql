@@ -213,23 +213,34 @@ begin
       select sum(c.runs) as used from everwhen.run_counts c
       where c.tenant_id = i.tenant_id and c.day = i.day offset 0) c on true
     where coalesce(c.used, 0) + i.wanted
-            > coalesce(l.runs_per_day, usual) - greatest(coalesce(l.runs_per_day, usual) / 10, 10000)
-    order by i.tenant_id, i.day);
-  insert into everwhen.run_counts as c (tenant_id, day, shard, runs)
-  select i.tenant_id, i.day, own, i.wanted
-  from unnest(tenant_ids, days, wanted) with ordinality as i (tenant_id, day, wanted, n)
-  where i.n <> all(near)
-  order by i.tenant_id, i.day
-  on conflict (tenant_id, day, shard) do update set runs = c.runs + excluded.runs;
+            > coalesce(l.runs_per_day, usual) - greatest(coalesce(l.runs_per_day, usual) / 10, 10000));
+  if near = '{}' then
+    insert into everwhen.run_counts as c (tenant_id, day, shard, runs)
+    select i.tenant_id, i.day, own, i.wanted
+    from unnest(tenant_ids, days, wanted) as i (tenant_id, day, wanted)
+    order by i.tenant_id, i.day
+    on conflict (tenant_id, day, shard) do update set runs = c.runs + excluded.runs;
+    return query
+      select i.n::integer, i.wanted, usual
+      from unnest(tenant_ids, days, wanted) with ordinality as i (tenant_id, day, wanted, n);
+    return;
+  end if;
   for a in
     select i.n::integer as n, i.tenant_id, i.day, i.wanted
-    from unnest(near) as m (n)
-    join unnest(tenant_ids, days, wanted) with ordinality as i (tenant_id, day, wanted, n) on i.n = m.n
+    from unnest(tenant_ids, days, wanted) with ordinality as i (tenant_id, day, wanted, n)
     order by i.tenant_id, i.day
   loop
+    n := a.n;
+    if a.n <> all(near) then
+      insert into everwhen.run_counts as c (tenant_id, day, shard, runs) values (a.tenant_id, a.day, own, a.wanted)
+      on conflict (tenant_id, day, shard) do update set runs = c.runs + excluded.runs;
+      granted := a.wanted;
+      most := usual;
+      return next;
+      continue;
+    end if;
     insert into everwhen.run_counts (tenant_id, day, shard, runs) values (a.tenant_id, a.day, 0, 0) on conflict do nothing;
     perform from everwhen.run_counts c where c.tenant_id = a.tenant_id and c.day = a.day order by c.shard for update;
-    n := a.n;
     most := coalesce(
       (select l.runs_per_day from everwhen.tenant_limits l where l.tenant_id = a.tenant_id), usual);
     granted := greatest(0, least(a.wanted, most - (
@@ -239,10 +250,6 @@ begin
     where c.tenant_id = a.tenant_id and c.day = a.day and c.shard = 0;
     return next;
   end loop;
-  return query
-    select i.n::integer, i.wanted, usual
-    from unnest(tenant_ids, days, wanted) with ordinality as i (tenant_id, day, wanted, n)
-    where i.n <> all(near);
 end $$;
 
 CREATE TABLE everwhen.admitted (
