@@ -19,12 +19,11 @@ SECRETS: Final = frozenset({"authorization", "csrf_token", "password", "private_
 
 def difference(before: Any, after: Any) -> tuple[Any, Any]:
     """Return what is to be told of a thing before and after: what differs of objects, else the whole."""
-    if isinstance(before, dict) and isinstance(after, dict):
-        old, new = cast("dict[str, Any]", before), cast("dict[str, Any]", after)
-        differ = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)]
-        before = {name: old[name] for name in differ if name in old}
-        after = {name: new[name] for name in differ if name in new}
-    return before, after
+    if not (isinstance(before, dict) and isinstance(after, dict)):
+        return cast("Any", before), after
+    old, new = cast("dict[str, Any]", before), cast("dict[str, Any]", after)
+    differ = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)]
+    return {name: old[name] for name in differ if name in old}, {name: new[name] for name in differ if name in new}
 
 
 def bounded(value: Any) -> Any:
