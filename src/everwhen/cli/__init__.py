@@ -24,6 +24,7 @@ COMMANDS: Final = {
     "export": "everwhen.cli.apply:export",
     "endpoint": "everwhen.cli.endpoint:endpoint",
     "events": "everwhen.cli.events:events",
+    "executor": "everwhen.cli.executor:executor",
     "explain-trigger": "everwhen.cli.explain:explain_trigger",
     "findings": "everwhen.cli.findings:findings",
     "forecast": "everwhen.cli.forecast:forecast",

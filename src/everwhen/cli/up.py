@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -27,7 +28,8 @@ _COLOURS: Final = {"succeeded": "green", "dead": "red", "retrying": "yellow", "p
 @click.option("--host", help="Address of the API. [env: EVERWHEN_HOST; default: 127.0.0.1]")
 @click.option("--port", type=int, help="Port of the API. [env: EVERWHEN_PORT; default: 8484, or any if it is taken]")
 @click.option("--demo/--no-demo", default=True, show_default=True, help="A demo tenant with schedules and a worker.")
-def up(data_dir: Path | None, host: str | None, port: int | None, *, demo: bool) -> None:
+@click.option("--executor", is_flag=True, help="With the demo: run programs that are posted to its task service, too.")
+def up(data_dir: Path | None, host: str | None, port: int | None, *, demo: bool, executor: bool) -> None:
     """Start PostgreSQL, migrate it, run every role, and watch the demo's runs. Ctrl-C stops everything.
 
     The data stays; a second start goes on where the first one stopped.
@@ -43,10 +45,10 @@ def up(data_dir: Path | None, host: str | None, port: int | None, *, demo: bool)
         settings = load_settings(
             data_dir=folder, host=host, port=port, log_level=_quiet(settings), **_kept_secrets(folder, settings)
         )
-        _serve(settings, server, folder=folder, demo=demo)
+        _serve(settings, server, folder=folder, demo=demo, executor=executor)
 
 
-def _serve(settings: "Settings", server: "EmbeddedPostgres", *, folder: Path, demo: bool) -> None:
+def _serve(settings: "Settings", server: "EmbeddedPostgres", *, folder: Path, demo: bool, executor: bool) -> None:
     import asyncio
 
     from everwhen import app
@@ -57,7 +59,7 @@ def _serve(settings: "Settings", server: "EmbeddedPostgres", *, folder: Path, de
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(_outlive(server, folder))
             if demo:
-                tasks.create_task(_show_demo(services, url, folder))
+                tasks.create_task(_show_demo(services, url, folder, executor=executor))
             else:
                 click.echo(f"  address    {url}", err=True)
 
@@ -74,7 +76,7 @@ async def _outlive(server: "EmbeddedPostgres", folder: Path) -> None:
     raise EmbeddedServerError(f"the database ended by itself (exit {status}); see {folder / 'postgres.log'}")
 
 
-async def _show_demo(services: "Services", url: str, folder: Path) -> None:
+async def _show_demo(services: "Services", url: str, folder: Path, *, executor: bool) -> None:
     import asyncio
 
     from everwhen import clock
@@ -90,10 +92,14 @@ async def _show_demo(services: "Services", url: str, folder: Path) -> None:
     worker = demo_worker()
     thread = threading.Thread(target=_work, args=(worker, url, demo), name="demo-worker", daemon=True)
     thread.start()
+    running = _start_executor(url, demo, folder) if executor else None
     try:
         await watch(services.database, demo.tenant_id, show=_show, on_first_success=_celebrate)
     finally:
         worker.stop()
+        if running is not None:
+            running.terminate()
+            await asyncio.to_thread(running.wait)
         # Off the loop, which serves the worker's last report.
         await asyncio.to_thread(thread.join, WORKER_STOP_SECONDS)
 
@@ -103,6 +109,13 @@ def _work(worker: "object", url: str, demo: "Demo") -> None:
 
     assert isinstance(worker, Worker)
     worker.run(url=url, token=demo.worker_token, drain_seconds=1.0)
+
+
+def _start_executor(url: str, demo: "Demo", folder: Path) -> "subprocess.Popen[bytes]":
+    """Start an executor of the demo's task service: a process of its own, which is what programs are kept away from."""
+    environ = {**os.environ, "EVERWHEN_TOKEN": demo.worker_token, "EVERWHEN_DRAIN_SECONDS": "1"}
+    command = [sys.executable, "-c", "from everwhen.cli import main; main()", "executor", "process", "--url", url]
+    return subprocess.Popen([*command, "--home", str(folder / "executor")], env=environ)  # noqa: S603  # our own
 
 
 def _introduce(url: str) -> None:

@@ -130,13 +130,14 @@ class Succeeded:
 class Failed:
     """The holder of `lease_token` reports a failure; it may forbid a retry, or ask for a later one.
 
-    `classes` are the names of the error's class and of its bases.
+    `classes` are the names of the error's class and of its bases. `reason` is what an executor knows of the cause.
     """
 
     lease_token: int
     retryable: bool = True
     retry_after: timedelta | None = None
     classes: Collection[str] = ()
+    reason: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,8 +347,8 @@ def _loss(event: Failed | LeaseExpired | TimedOut, policy: RetryPolicy) -> _Loss
     match event:
         case Failed():
             retryable = event.retryable and mends(policy, event.classes)
-            reason = Reason.ATTEMPT_FAILED if retryable else Reason.ATTEMPT_NOT_RETRYABLE
-            return _Loss(AttemptOutcome.FAILED, reason, retryable, event.retry_after)
+            usual = Reason.ATTEMPT_FAILED if retryable else Reason.ATTEMPT_NOT_RETRYABLE
+            return _Loss(AttemptOutcome.FAILED, event.reason or usual, retryable, event.retry_after)
         case LeaseExpired():
             return _Loss(AttemptOutcome.LOST, Reason.LEASE_EXPIRED)
         case TimedOut():

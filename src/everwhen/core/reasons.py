@@ -55,6 +55,15 @@ class Reason(StrEnum):
     DEADLINE_TOTAL = "deadline.total"
     DEPENDENCY_UNMET = "dependency.unmet"
     ENDPOINT_RESTS = "endpoint.rests"
+    EXECUTOR_CPU_LIMIT = "executor.cpu_limit"
+    EXECUTOR_EXIT = "executor.exit"
+    EXECUTOR_FILE_LIMIT = "executor.file_limit"
+    EXECUTOR_NOT_EXECUTABLE = "executor.not_executable"
+    EXECUTOR_OUT_OF_MEMORY = "executor.out_of_memory"
+    EXECUTOR_PROCESS_LIMIT = "executor.process_limit"
+    EXECUTOR_SIGNAL = "executor.signal"
+    EXECUTOR_TIME_LIMIT = "executor.time_limit"
+    EXECUTOR_ZOMBIE = "executor.zombie"
     FLEX_WINDOW = "flex.window"
     LEASE_EXPIRED = "lease.expired"
     LEASE_LOST = "lease.lost"
@@ -128,3 +137,19 @@ class Reason(StrEnum):
     WORKFLOW_SKIPPED = "workflow.skipped"
     WORKFLOW_UNREADABLE = "workflow.unreadable"
     WORKFLOW_UPSTREAM_FAILED = "workflow.upstream_failed"
+
+
+REPORTED = frozenset(
+    {
+        Reason.EXECUTOR_CPU_LIMIT,
+        Reason.EXECUTOR_EXIT,
+        Reason.EXECUTOR_FILE_LIMIT,
+        Reason.EXECUTOR_NOT_EXECUTABLE,
+        Reason.EXECUTOR_OUT_OF_MEMORY,
+        Reason.EXECUTOR_PROCESS_LIMIT,
+        Reason.EXECUTOR_SIGNAL,
+        Reason.EXECUTOR_TIME_LIMIT,
+        Reason.EXECUTOR_ZOMBIE,
+    }
+)
+"""Reasons that a worker may give for a failure of its own; all others are the server's to give."""

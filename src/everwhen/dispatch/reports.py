@@ -20,7 +20,7 @@ from everwhen.core import lifecycle
 from everwhen.core.claim_limits import waits_for
 from everwhen.core.fingerprints import likeness, likeness_without_error
 from everwhen.core.lifecycle import AttemptOutcome, EventKind, Refused, Run, RunState, Transition, resting_state
-from everwhen.core.reasons import Reason
+from everwhen.core.reasons import REPORTED, Reason
 from everwhen.core.retry import Jitter, RetryPolicy
 from everwhen.core.zones import add
 from everwhen.dispatch.model import MOST_ATTEMPTS, ExpiredLease, HeldLease, OverdueRun
@@ -200,6 +200,11 @@ def _finite(text: str) -> float:
     return number
 
 
+def reported_reason(code: str | None) -> Reason | None:
+    """Return a reason that a worker gave; nothing where it is none, or none of those that are a worker's to give."""
+    return next((reason for reason in REPORTED if reason == code), None)
+
+
 def parse_token(text: str) -> int:
     """Read a lease token; -1, which no lease has, stands for what is none."""
     if not (text.isascii() and text.isdigit() and len(text) < 20):
@@ -283,7 +288,13 @@ def _event(report: Report, *, token: int) -> lifecycle.Reported:
             after = report.retry_after_seconds
             retry_after = None if after is None else timedelta(seconds=after)
             classes = () if report.error is None else (report.error.type, *report.error.bases)
-            return lifecycle.Failed(token, retryable=report.retryable, retry_after=retry_after, classes=classes)
+            return lifecycle.Failed(
+                token,
+                retryable=report.retryable,
+                retry_after=retry_after,
+                classes=classes,
+                reason=reported_reason(report.reason),
+            )
         case "released":
             return lifecycle.Released(token)
         case "cancelled":

@@ -120,6 +120,7 @@ _WAYS: Final[Mapping[str, _Said]] = {
     Reason.CATCHUP_EXCEEDED: _backfill,
     Reason.CATCHUP_SKIP: _backfill,
     Reason.CATCHUP_WINDOW: _backfill,
+    Reason.EXECUTOR_EXIT: _redrive,
     Reason.FLEX_WINDOW: _schedule("update"),
     Reason.LEASE_EXPIRED: _attempts,
     Reason.LIMIT_KEY: _task,

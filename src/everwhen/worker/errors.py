@@ -78,6 +78,16 @@ class NoRetry(Exception):  # noqa: N818 - raised by tasks, read as a sentence
     """Raise it in a task to fail the run for good: no further attempt can succeed."""
 
 
+class ProgramFailed(Exception):  # noqa: N818 - raised by executors, read as a sentence
+    """What an executor ran has failed, for a reason of the registry."""
+
+    def __init__(self, message: str, *, reason: str, retryable: bool) -> None:
+        """`reason` is a code such as `executor.exit`."""
+        super().__init__(message)
+        self.reason = reason
+        self.retryable = retryable
+
+
 class Skip(Exception):  # noqa: N818 - raised by tasks, read as a sentence
     """Raise it in a task to skip this node of a workflow: its run succeeds, and what needs it sees `skipped`."""
 

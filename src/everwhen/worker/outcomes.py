@@ -7,7 +7,16 @@ from typing import Any, Final
 
 import msgspec
 
-from everwhen.worker.errors import AttemptTimedOut, CancelRequested, InputMismatch, LeaseLost, NoRetry, Retry, Skip
+from everwhen.worker.errors import (
+    AttemptTimedOut,
+    CancelRequested,
+    InputMismatch,
+    LeaseLost,
+    NoRetry,
+    ProgramFailed,
+    Retry,
+    Skip,
+)
 from everwhen.worker.leases import Lease
 from everwhen.worker.protocol import NOTHING, Outcome, Report, RunError
 
@@ -57,7 +66,10 @@ def _raised(lease: Lease, error: BaseException, *, started_at: datetime | None) 
             return _retry(lease, error, started_at=started_at)
         case _:
             is_final = isinstance(error, NoRetry | InputMismatch)
-            return _report(lease, "failed", error=describe(error), retryable=not is_final, started_at=started_at)
+            is_final = is_final or (isinstance(error, ProgramFailed) and not error.retryable)
+            reason = error.reason if isinstance(error, ProgramFailed) else None
+            told = describe(error)
+            return _report(lease, "failed", error=told, reason=reason, retryable=not is_final, started_at=started_at)
 
 
 def timed_out(lease: Lease, *, started_at: datetime | None) -> Report:
@@ -86,6 +98,8 @@ def refused(report: Report, reason: str) -> Report:
 
 def describe(error: BaseException) -> RunError:
     """Say what was raised and where, within limits, as text that any database accepts."""
+    if isinstance(error, ProgramFailed):  # where the executor stood tells nobody anything
+        return RunError(type="ProgramFailed", message=clean(str(error), MOST_TRACEBACK_CHARACTERS))
     return RunError(
         type=type(error).__name__,
         message=clean(_message(error), MOST_MESSAGE_CHARACTERS),

@@ -128,7 +128,7 @@ class RunError(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
 
 
 class Report(msgspec.Struct, kw_only=True, frozen=True):
-    """The outcome of one attempt."""
+    """The outcome of one attempt. `reason`: a code of the registry, from an executor that knows why it failed."""
 
     tenant_id: UUID
     run_id: UUID
@@ -137,6 +137,7 @@ class Report(msgspec.Struct, kw_only=True, frozen=True):
     result: msgspec.Raw = NOTHING
     error: RunError | None = None
     retryable: bool = True
+    reason: str | None = None
     retry_after_seconds: float | None = None
     started_at: datetime | None = None
 

@@ -1,0 +1,1 @@
+"""Executes attempts in processes of this machine, each under a warden."""
