@@ -108,3 +108,18 @@ async def test_a_list_goes_on_after_the_last_name(database, tenant):
     rest = (await tasks.list_tasks(database, tenant_id=tenant.id, after=first[-1].name, limit=2)).rows
 
     assert [task.name for task in [*first, *rest]] == ["a", "b", "c"]
+
+
+async def test_a_task_that_is_made_anew_has_no_limits_of_its_former_life(database, tenant):
+    async def limited():
+        async with database.system() as conn:
+            rows = await conn.execute("select max_in_flight from everwhen.task_limits where max_in_flight is not null")
+            return await rows.fetchall()
+
+    await make_task(database, tenant, max_in_flight=1)
+    assert await limited() == [(1,)]
+    await tasks.delete_task(database, tenant_id=tenant.id, name="report")
+    made = await make_task(database, tenant)
+
+    assert (made.revision, made.max_in_flight) == (2, None)
+    assert await limited() == []

@@ -327,7 +327,7 @@ def _change_sentence(ask: Ask, count: str) -> str:
         Verb.UNTAG: f"relieved of {tags}",
         Verb.DELETE: "deleted",
     }[verb]
-    return f"{count} {thing}s would be {done}."
+    return f"{count} {thing}{'' if count == '1' else 's'} would be {done}."
 
 
 def _thing_sample(found: Found) -> SampleOut:

@@ -83,7 +83,8 @@ async def _insert(conn: Connection, tenant_id: UUID, draft: TaskDraft) -> TaskRo
         limits = await quotas.refuse_over(conn, Limit.TASKS, store.count_tasks, tenant_id=tenant_id)
         quotas.refuse_attempts(limits, draft.retry.max_attempts)
         await set_tags(conn, tenant_id=tenant_id, kind=Tagged.TASK, name=draft.name, tags=draft.tags)
-        if any(getattr(row, field) is not None for field in _LIMITS):
+        # One that comes back under its name has the limits of its former life, until claims hear of its own.
+        if row.revision > 1 or any(getattr(row, field) is not None for field in _LIMITS):
             releasing.change(conn, (tenant_id, draft.name))
     return row
 
