@@ -48,6 +48,7 @@ from everwhen.declarations import api as declarations_api
 from everwhen.dispatch.api import BODY_FACTOR, WorkerApi, WorkerLimits
 from everwhen.dispatch.brokers.composition import make_brokers, make_relay
 from everwhen.dispatch.brokers.kinds import BrokerMaker
+from everwhen.dispatch.brokers.mailboxes import Mailboxes
 from everwhen.dispatch.lines import Lines
 from everwhen.dispatch.reaper import Reaper
 from everwhen.dispatch.service import Dispatch
@@ -283,6 +284,7 @@ def make_app(services: Services) -> FastAPI:
             wait_seconds=settings.claim_wait_seconds_max,
             body_bytes=BODY_FACTOR * settings.body_bytes_max,
         ),
+        mailboxes=Mailboxes(database=services.database, brokers=services.brokers),
     )
     downloads = WorkerPayloads(payloads=services.payloads, dispatch=services.dispatch, tokens=tokens)
     app = create_app(

@@ -16,7 +16,7 @@ from everwhen.http.plane import ControlPlane
 from everwhen.postgres.wakeups import Wakeups
 from everwhen.runs import service as runs
 from everwhen.tenants.service import find_tenant
-from everwhen.worker.protocol import CompleteRequest, HeartbeatRequest, HeldLease, Report
+from everwhen.worker.protocol import ClaimRequest, CompleteRequest, HeartbeatRequest, HeldLease, Report
 from tests.factories import WORKER, make_run, make_tenant
 from tests.people import SECRET, client_of, token_of
 
@@ -80,6 +80,30 @@ async def test_another_tenants_queue_holds_nothing(intruder, database):
     assert (answer.status_code, answer.json()["runs"]) == (200, [])
 
 
+@pytest.mark.parametrize("claimed_tenant", ["theirs", "own", None])
+async def test_another_tenants_run_that_is_named_is_like_one_that_never_was(intruder, database, claimed_tenant):
+    other = await make_tenant(database)
+    run = await make_run(database, other)
+    tenant_id = {"theirs": other.id, "own": intruder.tenant_id}.get(claimed_tenant)
+    answers = []
+    for run_id in (run.row.run_id, NOBODY):
+        asked = ClaimRequest(
+            worker="w",
+            queues=[run.row.queue],
+            tasks=None,
+            limit=10,
+            wait_seconds=0.0,
+            lease_seconds=30.0,
+            run_ids=[run_id],
+            tenant_id=tenant_id,
+        )
+        answer = await send(intruder, "claim", asked)
+        answers.append((answer.status_code, answer.json()["runs"], blotted(answer, run_id)[1].partition("named")[2]))
+
+    assert answers[0] == answers[1]
+    assert "gone" in answers[0][2]
+
+
 @pytest.mark.parametrize("claimed_tenant", ["theirs", "own"])
 async def test_another_tenants_lease_is_neither_renewed_nor_ended(intruder, canary, database, claimed_tenant):
     tenant, view, token = canary
@@ -118,5 +142,5 @@ async def test_a_report_on_a_run_that_never_was_is_refused_and_leaves_no_trace(i
 async def test_only_workers_claim(app, database, role):
     tenant = await make_tenant(database)
     async with client_of(app, token_of(role, tenant_id=tenant.id)) as client:
-        for path in ("claim", "heartbeat", "complete"):
+        for path in ("claim", "heartbeat", "complete", "mailboxes"):
             assert (await client.post(f"/v1/worker/{path}", json={})).status_code == 403

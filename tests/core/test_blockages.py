@@ -87,3 +87,16 @@ def test_a_limit_that_was_changed_is_another_one():
     old, new = blockage(Reason.LIMIT_QUEUE, limit=3), blockage(Reason.LIMIT_QUEUE, limit=4)
 
     assert changes([old], [new]) == ([new], [old])
+
+
+def test_a_queue_whose_broker_is_told_of_nothing_says_so_beside_what_else_holds():
+    since = NOW - timedelta(seconds=20)
+    away = line(broker="nats", broker_away_since=since, last_seen_at=None)
+
+    found = {each.reason: each for each in diagnose(away, now=NOW)}
+
+    assert found[Reason.BROKER_UNREACHABLE].since == since
+    assert found[Reason.BROKER_UNREACHABLE].facts == {"broker": "nats"}
+    assert Reason.WORKER_NONE_REGISTERED in found
+    unrelayed = line(broker="nats")
+    assert told(unrelayed) == {(EVERY_TASK, Reason.BROKER_UNREACHABLE, NOW - MINUTE)}

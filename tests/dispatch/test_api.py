@@ -28,7 +28,7 @@ from tests.people import SECRET, client_of, token_of
 
 BODY_BYTES = 200_000
 TOKENS = LeaseTokens(SECRET)
-PATHS = ("claim", "heartbeat", "complete")
+PATHS = ("claim", "heartbeat", "complete", "mailboxes")
 NASTY = [
     None, True, 0, -1, 1, 2**31, 2**63, -(2**63) - 1, 0.5, 1e308, "", " ", "a", "null", "a\x00b", "\r\n", "\u202e",
     "'; drop table runs; --", "%s%(x)s%", "x" * 300, [], [[]], [None], {}, {"": ""}, "0001-01-01T00:00:00+23:59",

@@ -5,10 +5,12 @@ from uuid import UUID
 
 import pytest
 
+from everwhen.dispatch.brokers.store import note_broker
 from everwhen.dispatch.lines import Lines
 from everwhen.explaining.observer import Observer
 from everwhen.explaining.sightings import PLATFORM, Sightings, by_queue
 from everwhen.postgres.wakeups import Wakeups
+from tests.dispatch.brokers.scene import deliver_by
 from tests.dispatch.scene import LINE, make_line, report_on, rows, wish
 from tests.factories import make_task
 
@@ -285,3 +287,31 @@ async def test_a_stretch_of_watching_ends_in_time_and_the_next_one_begins_where_
         (now - timedelta(days=8), now + 2 * SECOND),
         (now + 2 * SECOND, now + 4 * SECOND),
     ]
+
+
+async def test_a_queue_whose_broker_is_away_or_looked_after_by_nobody_says_so_until_it_is_told_again(line):
+    now = await line.now()
+    await deliver_by(line)
+    await line.fill()
+    role = observer(line)
+
+    async def look(seconds, *, is_away=None):
+        at = now + seconds * SECOND
+        await see(line, (line.tenant.id, (LINE,), None), now=at)
+        if is_away is not None:
+            async with line.db.system() as conn:
+                await note_broker(conn, broker="nats", is_away=is_away, detail="canary: nats-1 refused", now=at)
+        await role.tick(at)
+
+    await look(10)
+    await look(12, is_away=False)
+    await look(14, is_away=True)
+    await look(20, is_away=True)
+    await look(24, is_away=False)
+
+    found = await states(line)
+    assert [(reason, facts) for _, reason, _, facts in found] == [
+        ("broker.unreachable", {"queue": LINE, "broker": "nats"}),
+        ("broker.unreachable", {"queue": LINE, "broker": "nats"}),
+    ]
+    assert [round(seconds) for _, _, seconds, _ in found] == [12, 10]

@@ -106,7 +106,7 @@ def test_an_empty_answer_before_its_time_is_not_asked_again_at_once():
     from everwhen.worker.fetching import Fetcher
 
     settings = Worker(url="http://x", token="t").settings()
-    names = ("tasks", "transport", "execution", "keeper", "room", "stats", "outage", "backoff", "clock", "instance")
+    names = ("tasks", "transport", "intake", "room", "pace", "outage", "backoff", "clock", "instance")
     parts = dict.fromkeys((*names, "on_held_back"))
     fetcher = Fetcher(settings=settings, jitter=lambda: 0.5, **parts)
     assert (fetcher._early(0.01), fetcher._early(20.0)) == (0.375, 0.0)

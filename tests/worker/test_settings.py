@@ -29,6 +29,8 @@ def test_a_long_poll_leaves_time_to_renew_what_it_brings():
         ({"concurrency": 0}, ENVIRON, "concurrency is 0"),
         ({"lease_seconds": 0.0}, ENVIRON, "lease_seconds is 0"),
         ({"drain_seconds": -1.0}, ENVIRON, "cannot be negative"),
+        ({"via": "kafka"}, ENVIRON, "must be one of: nats, rabbitmq"),
+        ({"via": "nats"}, ENVIRON, "no address of nats"),
         ({}, ENVIRON | {"EVERWHEN_CONCURRENCY": "many"}, "EVERWHEN_CONCURRENCY='many' is not a number"),
     ],
 )
@@ -58,6 +60,16 @@ def test_the_banner_shows_every_setting_in_force_and_no_token():
         "  resources    none",
         "  lease        30 s, renewed every 10 s",
         "  claims       2 in flight, each waits up to 20 s for work",
+        "  broker       none, every queue is asked",
         "  time-outs    report 600 s; for the others the server's deadline, if the run has one",
         "  drain        up to 30 s after SIGTERM or Ctrl-C, at once after a second",
     ]
+
+
+def test_the_banner_names_the_broker_and_neither_its_address_nor_its_password():
+    worker = Worker()
+    worker.task("report")(lambda: None)
+    broker = {"via": "nats", "broker_url": "nats://u:canary@n:4222"}
+    shown = banner(resolve({"token": "hidden", **broker}, environ=ENVIRON), worker.tasks)
+    assert "  broker       nats tells of runs, its queues are asked every 10 s beside" in shown
+    assert "canary" not in shown

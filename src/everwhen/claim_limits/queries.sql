@@ -72,6 +72,30 @@ left join lateral (
   where t.tenant_id = c.tenant_id and t.task = c.task
   offset 0) l on true;
 
+-- name: lock_named
+-- The same for runs that a claim names, found by their key: as far as they are due in these lines, and nobody else has
+-- them in hand.
+with candidate as materialized (
+  select w.tenant_id, w.queue, w.task, w.priority, w.available_at, w.run_id, w.limit_group, w.ctid as place
+  from everwhen.waiting w
+  where w.tenant_id = %(tenant_id)s and w.run_id = any(%(run_ids)s::uuid[]) and w.queue = any(%(queues)s::text[])
+    and w.priority >= 0 and w.available_at <= %(now)s and (w.expires_at is null or w.expires_at > %(now)s)
+    and (%(tasks)s::text[] is null or w.task = any(%(tasks)s::text[]))
+  for update skip locked
+)
+select c.tenant_id, c.queue, c.task, c.priority, c.available_at, c.run_id, c.limit_group, c.place::text as place, l.limit_key
+from candidate c
+left join lateral (
+  select case when t.key_paths is null then '' else (
+           select t.key_version || ':' || left(encode(sha256(convert_to(
+                    (select jsonb_agg(r.input #> array(select jsonb_array_elements_text(p.path)) order by p.n)
+                     from jsonb_array_elements(t.key_paths) with ordinality as p (path, n))::text, 'UTF8')), 'hex'), 32)
+           from everwhen.runs r
+           where r.tenant_id = c.tenant_id and r.run_id = c.run_id) end as limit_key
+  from everwhen.task_limits t
+  where t.tenant_id = c.tenant_id and t.task = c.task
+  offset 0) l on true;
+
 -- name: lock_limits
 -- Whoever holds the row of a task counts what is in flight of it, and takes, parks or lets go: nobody comes between. In the
 -- order of the arrays, so that two never wait for each other.

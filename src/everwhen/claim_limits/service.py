@@ -145,6 +145,29 @@ async def settle(conn: Connection, sitting: Sitting) -> None:
     await notify(conn, (line_topic(tenant_id, queue) for tenant_id, queue in sitting.left))
 
 
+async def choose_named(
+    conn: Connection,
+    lines: Sequence[Line],
+    *,
+    run_ids: Sequence[UUID],
+    tasks: Sequence[str] | None,
+    limit: int,
+    now: datetime,
+) -> Sitting:
+    """Do as `choose` does, about these runs of one tenant and no others."""
+    sitting = Sitting(now=now)
+    order = {(line.tenant_id, line.queue): index for index, line in enumerate(lines)}
+    quotas = {(line.tenant_id, line.queue): line.quota for line in lines}
+    if lines:
+        queues = [line.queue for line in lines]
+        tenant_id = lines[0].tenant_id
+        rows = await store.lock_named(conn, tenant_id=tenant_id, run_ids=run_ids, queues=queues, tasks=tasks, now=now)
+        rows.sort(key=lambda row: (order[row.tenant_id, row.queue], -row.priority, row.available_at, row.run_id))
+        await _decide(conn, sitting, rows, quotas, need=limit)
+        await _write(conn, sitting)
+    return sitting
+
+
 async def mark_lane(conn: Connection, lane: LaneKey) -> None:
     """Note that runs of limited tasks wait in this line."""
     tenant_id, queue = lane

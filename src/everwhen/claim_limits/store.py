@@ -48,6 +48,26 @@ async def lock_candidates(
     return await fetch_all(conn, _SQL["lock_candidates"], params, CandidateRow)
 
 
+async def lock_named(
+    conn: Conn,
+    *,
+    tenant_id: UUID,
+    run_ids: Sequence[UUID],
+    queues: Sequence[str],
+    tasks: Sequence[str] | None,
+    now: datetime,
+) -> list[CandidateRow]:
+    """Lock those of these runs that are due in these lines, but for those that somebody else has in hand."""
+    params = {
+        "tenant_id": tenant_id,
+        "run_ids": list(run_ids),
+        "queues": list(queues),
+        "tasks": None if tasks is None else list(tasks),
+        "now": now,
+    }
+    return await fetch_all(conn, _SQL["lock_named"], params, CandidateRow)
+
+
 async def lock_limits(conn: Conn, *, tenant_ids: Sequence[UUID], tasks: Sequence[str]) -> list[TaskLimit]:
     """Lock the limits of these tasks, as far as they have any."""
     params = {"tenant_ids": list(tenant_ids), "tasks": list(tasks)}

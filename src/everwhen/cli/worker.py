@@ -50,6 +50,8 @@ for _command in fleet.COMMANDS:
 @click.option("--resource", "resources", multiple=True, help="name=number; repeatable. [env: EVERWHEN_RESOURCES]")
 @click.option("--app-version", "version", help="Of the application; shown. [env: EVERWHEN_WORKER_VERSION]")
 @click.option("--lease-seconds", type=click.FloatRange(min=0, min_open=True), help="Length of a lease. [default: 30]")
+@click.option("--via", type=click.Choice(["nats", "rabbitmq"]), help="Listen to a broker. [env: EVERWHEN_VIA]")
+@click.option("--broker-url", help="The broker's servers, separated by commas. [env: EVERWHEN_BROKER_URL]")
 @click.option("--drain-seconds", type=click.FloatRange(min=0), help="How long to finish on SIGTERM. [default: 30]")
 def run(  # noqa: PLR0913 - one parameter per option
     target: str,
@@ -62,6 +64,8 @@ def run(  # noqa: PLR0913 - one parameter per option
     resources: tuple[str, ...],
     version: str | None,
     lease_seconds: float | None,
+    via: str | None,
+    broker_url: str | None,
     drain_seconds: float | None,
 ) -> None:
     """Run the tasks of MODULE:WORKER, for example `tasks:worker`, until SIGTERM or Ctrl-C.
@@ -86,6 +90,8 @@ def run(  # noqa: PLR0913 - one parameter per option
             resources=_pairs(read_resources, resources),
             version=version,
             lease_seconds=lease_seconds,
+            via=via,
+            broker_url=broker_url,
             drain_seconds=drain_seconds,
         )
     except ConfigurationError as error:

@@ -10,6 +10,7 @@ once, and each is told, since who removes the first one wants to know of the sec
     worker.slots_full            nobody asks, but workers hold leases: they are busy; since the last one asked
     worker.no_capability_match   somebody asks, but nobody who knows the task; one for each such task
     priority.behind              somebody asks and takes, and there is more due than is taken at once
+    broker.unreachable           the queue's broker is away, or no relay tells it of runs
     endpoint.rests               the endpoint of the queue failed, or asked for time, and nothing is posted to it
     workflow.no_conductor        of workflows' runs, which no worker asks for: nobody has taken one lately
 
@@ -30,6 +31,9 @@ STANDING: Final = timedelta(seconds=1)
 
 LIVE: Final = timedelta(seconds=15)
 """How long after it was seen last a fleet counts as live: a few times the interval in which sightings are written."""
+
+RELAYED: Final = timedelta(seconds=60)
+"""How long after a relay noted it last a broker counts as told of runs: a few times the interval of such notes."""
 
 MEMORY: Final = timedelta(days=30)
 """How long it is remembered that somebody asked."""
@@ -53,6 +57,8 @@ class LineFacts:
     rests_since: datetime | None = None
     endpoint_failures: int = 0  # in a row
     endpoint_error: str | None = None
+    broker: str | None = None  # that delivers the queue, where it is not told of runs
+    broker_away_since: datetime | None = None
     is_of_workflows: bool = False  # its runs are the conductor's to take, whom nobody sees asking
 
 
@@ -78,7 +84,7 @@ def diagnose(line: LineFacts, *, now: datetime) -> list[Blockage]:
     if line.rests_until is not None and line.rests_until > now:
         return [*_limit(line, now=now), _resting(line, line.rests_until, now=now)]
     takers = _conductor if line.is_of_workflows else _workers
-    return [*_limit(line, now=now), *takers(line, now=now)]
+    return [*_limit(line, now=now), *_broker(line, now=now), *takers(line, now=now)]
 
 
 def _limit(line: LineFacts, *, now: datetime) -> Iterable[Blockage]:
@@ -97,6 +103,14 @@ def _resting(line: LineFacts, until: datetime, *, now: datetime) -> Blockage:
     }
     since = max(line.rests_since or line.oldest_due_at, line.oldest_due_at)
     return Blockage(task=EVERY_TASK, reason=Reason.ENDPOINT_RESTS, since=min(since, now), facts=facts)
+
+
+def _broker(line: LineFacts, *, now: datetime) -> Iterable[Blockage]:
+    if line.broker is None:
+        return
+    facts = {"broker": line.broker}
+    since = max(line.broker_away_since or line.oldest_due_at, line.oldest_due_at)
+    yield Blockage(task=EVERY_TASK, reason=Reason.BROKER_UNREACHABLE, since=min(since, now), facts=facts)
 
 
 def _workers(line: LineFacts, *, now: datetime) -> Iterable[Blockage]:

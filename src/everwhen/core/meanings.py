@@ -58,6 +58,13 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
         _INFO,
         "A backfill made the run later, for an instant that had passed.",
     ),
+    Reason.BROKER_UNREACHABLE: of(
+        Category.RESOURCE,
+        _WARNING,
+        "The broker that delivers the queue could not be reached, or nobody told it of runs.",
+        telling="The broker {broker}, which delivers the queue {queue}, was told of nothing.",
+        remedy="See to the broker and the role `relay`; workers that ask over HTTP get the runs meanwhile.",
+    ),
     Reason.CALENDAR_CHANGED: of(
         Category.CHANGED, _INFO, "A calendar that the schedule uses was changed before the run was due."
     ),

@@ -41,6 +41,7 @@ class Reason(StrEnum):
     ATTEMPT_RUNNING = "attempt.running"
     ATTEMPT_TIMED_OUT = "attempt.timed_out"
     BACKFILL_REQUESTED = "backfill.requested"
+    BROKER_UNREACHABLE = "broker.unreachable"
     CALENDAR_CHANGED = "calendar.changed"
     CALENDAR_DST_DUPLICATE = "calendar.dst_duplicate"
     CALENDAR_DST_GAP = "calendar.dst_gap"

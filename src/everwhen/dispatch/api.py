@@ -3,7 +3,7 @@
 A batch is one request, one transaction, and no model is built for a row. The wire is `everwhen.worker.protocol`.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 from uuid import UUID
@@ -13,11 +13,13 @@ from msgspec import UNSET
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from everwhen.core.named import Named
 from everwhen.core.targets import RESERVED
+from everwhen.dispatch.brokers.mailboxes import Mailboxes
 from everwhen.dispatch.lines import Lines
 from everwhen.dispatch.model import Lease, Renewal, ToRenew
 from everwhen.dispatch.reports import parse_token, payload_text, readable_instant
-from everwhen.dispatch.service import Claim, Dispatch
+from everwhen.dispatch.service import Claim, Dispatch, Grant
 from everwhen.dispatch.tokens import LeaseTokens
 from everwhen.errors import Forbidden, InvalidInput
 from everwhen.http.access import PermittedRoute
@@ -35,6 +37,9 @@ from everwhen.worker.protocol import (
     HeartbeatResponse,
     HeldLease,
     LeaseResult,
+    MailboxesRequest,
+    MailboxesResponse,
+    NamedRun,
     Report,
     RunError,
     StandsFor,
@@ -70,10 +75,17 @@ class WorkerApi:
     lines: Lines
     tokens: LeaseTokens
     limits: WorkerLimits
+    mailboxes: Mailboxes | None = None
+    """None: no broker is set."""
 
     def routes(self) -> list[PermittedRoute]:
         """Return the routes to add to the application."""
-        handlers: dict[str, Handler] = {"claim": self.claim, "heartbeat": self.heartbeat, "complete": self.complete}
+        handlers: dict[str, Handler] = {
+            "claim": self.claim,
+            "heartbeat": self.heartbeat,
+            "complete": self.complete,
+            "mailboxes": self.find_mailboxes,
+        }
         return [
             PermittedRoute(
                 f"/v1/worker/{name}",
@@ -89,6 +101,8 @@ class WorkerApi:
         """Lease due runs, waiting for the first one if asked to."""
         wanted = await self._read(request, ClaimRequest)
         claim = _claim(wanted, principal, most_lease_seconds=self.limits.lease_seconds)
+        if wanted.run_ids is not None:
+            return await self._claim_named(claim, wanted.run_ids)
         wait = min(max(wanted.wait_seconds, 0.0), self.limits.wait_seconds)
 
         async def still_there() -> bool:
@@ -97,8 +111,24 @@ class WorkerApi:
         grant = await self.lines.take(claim, wait_seconds=wait, still_there=still_there)
         if grant is None:
             raise ClientDisconnect
-        runs = [_claimed(lease, token=self.tokens.seal(lease.run_id, lease.lease_token)) for lease in grant.leases]
-        return ClaimResponse(runs=runs, server_time=grant.now, held_back=grant.is_held_back)
+        return ClaimResponse(runs=self._granted(grant), server_time=grant.now, held_back=grant.is_held_back)
+
+    async def find_mailboxes(self, request: Request, principal: Principal) -> MailboxesResponse:
+        """Say where brokers keep the notices of these queues, for those that one delivers."""
+        wanted = await self._read(request, MailboxesRequest)
+        queues = _check_queues(wanted.queues, principal)
+        found = await self.mailboxes.find(principal.tenant_id, queues) if self.mailboxes is not None else []
+        return MailboxesResponse(mailboxes=found)
+
+    async def _claim_named(self, claim: Claim, run_ids: Sequence[UUID]) -> ClaimResponse:
+        """Lease those of these runs that can be had, and say of each what became of it."""
+        grant = await self.lines.claim_named(claim)
+        named = [NamedRun(run_id=each, outcome=grant.named.get(each, Named.GONE).value) for each in run_ids]
+        runs = self._granted(grant)
+        return ClaimResponse(runs=runs, server_time=grant.now, held_back=grant.is_held_back, named=named)
+
+    def _granted(self, grant: Grant) -> list[ClaimedRun]:
+        return [_claimed(lease, token=self.tokens.seal(lease.run_id, lease.lease_token)) for lease in grant.leases]
 
     async def heartbeat(self, request: Request, principal: Principal) -> HeartbeatResponse:
         """Renew leases, and tell which runs shall stop."""
@@ -137,32 +167,57 @@ class WorkerApi:
 def _claim(wanted: ClaimRequest, principal: Principal, *, most_lease_seconds: float) -> Claim:
     if not 1 <= wanted.limit <= MOST_RUNS:
         raise InvalidInput.at("/limit", f"limit is {wanted.limit}; it must lie between 1 and {MOST_RUNS}")
-    if not 1 <= len(wanted.queues) <= MOST_QUEUES:
-        raise InvalidInput.at("/queues", f"name between 1 and {MOST_QUEUES} queues")
     if wanted.tasks is not None and len(wanted.tasks) > MOST_TASKS:
         raise InvalidInput.at("/tasks", f"name at most {MOST_TASKS} tasks")
     check_name(wanted.worker, "/worker")
-    for pointer, names in (("/queues", wanted.queues), ("/tasks", wanted.tasks or ())):
-        for name in names:
-            check_name(name, pointer)
-            if name.startswith(RESERVED):
-                raise InvalidInput.at(pointer, f"{name} is the server's own; no worker may claim from it")
-    allowed = principal.queues
-    if principal.tenant_id is None and allowed is None:
-        raise Forbidden("a worker of the platform needs a token that names its queues")
-    if allowed is not None and (foreign := set(wanted.queues) - set(allowed)):
-        raise Forbidden(f"the token does not allow the queue {min(foreign)}")
+    queues = _check_queues(wanted.queues, principal)
+    _check_names("/tasks", wanted.tasks or ())
     if principal.tasks is not None and (foreign := set(wanted.tasks or ()) - principal.tasks):
         raise Forbidden(f"the token does not allow the task {min(foreign)}")
+    tenant_id, run_ids = _named(wanted, principal)
     return Claim(
-        tenant_id=principal.tenant_id,
-        queues=tuple(dict.fromkeys(wanted.queues)),
+        tenant_id=tenant_id,
+        queues=queues,
         tasks=_tasks(wanted, principal),
         worker=wanted.worker,
         limit=wanted.limit,
         lease_seconds=_lease_seconds(wanted.lease_seconds, most=most_lease_seconds),
         instance=wanted.instance,
+        run_ids=run_ids,
     )
+
+
+def _named(wanted: ClaimRequest, principal: Principal) -> tuple[UUID | None, tuple[UUID, ...] | None]:
+    """Return whose runs are named, and which; of a tenant that is not the worker's there are none."""
+    if wanted.run_ids is None:
+        return principal.tenant_id, None
+    if not 1 <= len(wanted.run_ids) <= MOST_RUNS:
+        raise InvalidInput.at("/run_ids", f"name between 1 and {MOST_RUNS} runs")
+    tenant_id = principal.tenant_id or wanted.tenant_id
+    if tenant_id is None:
+        raise InvalidInput.at("/tenant_id", "a worker of the platform says whose runs it names")
+    is_foreign = wanted.tenant_id not in {None, tenant_id}
+    return tenant_id, () if is_foreign else tuple(dict.fromkeys(wanted.run_ids))
+
+
+def _check_queues(queues: Sequence[str], principal: Principal) -> tuple[str, ...]:
+    """Return the queues that are asked about, each once; the token has to allow them."""
+    if not 1 <= len(queues) <= MOST_QUEUES:
+        raise InvalidInput.at("/queues", f"name between 1 and {MOST_QUEUES} queues")
+    _check_names("/queues", queues)
+    allowed = principal.queues
+    if principal.tenant_id is None and allowed is None:
+        raise Forbidden("a worker of the platform needs a token that names its queues")
+    if allowed is not None and (foreign := set(queues) - set(allowed)):
+        raise Forbidden(f"the token does not allow the queue {min(foreign)}")
+    return tuple(dict.fromkeys(queues))
+
+
+def _check_names(pointer: str, names: Sequence[str]) -> None:
+    for name in names:
+        check_name(name, pointer)
+        if name.startswith(RESERVED):
+            raise InvalidInput.at(pointer, f"{name} is the server's own; no worker may claim from it")
 
 
 def _tasks(wanted: ClaimRequest, principal: Principal) -> tuple[str, ...] | None:

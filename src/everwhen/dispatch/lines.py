@@ -110,6 +110,11 @@ class Lines:
         self._closing = True
         self._wakeups.wake_everybody()
 
+    async def claim_named(self, claim: Claim) -> Grant:
+        """Claim the runs that the claim names; there is nothing to wait for."""
+        self._remember((claim.tenant_id, claim.queues, claim.tasks))
+        return await self._dispatch.claim(claim)
+
     async def take(
         self, claim: Claim, *, wait_seconds: float, still_there: Callable[[], Awaitable[bool]]
     ) -> Grant | None:

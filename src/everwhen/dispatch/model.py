@@ -82,6 +82,20 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NamedRow:
+    """Where a run stands that a claim named. Without a queue it is in no line."""
+
+    run_id: UUID
+    queue: str | None
+    task: str | None
+    available_at: datetime | None
+    expires_at: datetime | None
+    is_parked: bool
+    is_held: bool
+    is_paused: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Renewal:
     """A lease that was renewed, and whether its run shall stop."""
 

@@ -244,6 +244,33 @@ cross join lateral (
   where r.tenant_id = g.tenant_id and r.run_id = g.run_id
   offset 0) r;
 
+-- name: look_at_named
+-- Where runs stand that a claim named and did not get. `queue` null: not in any line.
+select n.run_id, w.queue, w.task, w.available_at, w.expires_at, coalesce(w.priority < 0, false) as is_parked,
+       exists (
+         select from everwhen.leases l
+         where l.tenant_id = %(tenant_id)s and l.run_id = n.run_id and l.queue = any(%(queues)s::text[])) as is_held,
+       exists (
+         select from everwhen.pauses p
+         where p.tenant_id = %(tenant_id)s and p.queue = any(array[w.queue, ''])
+           and (p.paused_until is null or p.paused_until > %(now)s)) as is_paused
+from unnest(%(run_ids)s::uuid[]) as n (run_id)
+left join lateral (
+  select w.queue, w.task, w.available_at, w.expires_at, w.priority
+  from everwhen.waiting w
+  where w.tenant_id = %(tenant_id)s and w.run_id = n.run_id
+  offset 0) w on true;
+
+-- name: forget_told
+-- Runs that are no longer to be announced: see dispatch/brokers. In the order of the key, as all that touch it are.
+delete from everwhen.outbox
+where tenant_id = %(tenant_id)s and run_id = any(%(run_ids)s::uuid[]) and queue = any(%(queues)s::text[]);
+
+-- name: tell_later
+update everwhen.outbox o
+set look_at = %(look_at)s
+where o.tenant_id = %(tenant_id)s and o.run_id = any(%(run_ids)s::uuid[]) and o.queue = any(%(queues)s::text[]);
+
 -- name: charge_lanes
 update everwhen.lanes l
 set virtual_time = c.virtual_time

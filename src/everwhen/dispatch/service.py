@@ -14,12 +14,11 @@ lease row is the grant: who deletes it, by its token, closes the attempt. Each c
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-import msgspec
 import psycopg
 
 from everwhen import failpoints, metrics
@@ -31,17 +30,17 @@ from everwhen.core import lanes as fairness
 from everwhen.core.fleets import PLATFORM
 from everwhen.core.lanes import Lane, Share
 from everwhen.core.lifecycle import TERMINAL, Refused, Transition
-from everwhen.core.reasons import Reason
-from everwhen.core.sentences import SENTENCES
-from everwhen.dispatch import reports, sharing, store
+from everwhen.core.named import Asked, Named
+from everwhen.dispatch import naming, reports, sharing, store
 from everwhen.dispatch.model import DEADLINE_GRACE_SECONDS, HeldLease, LaneRow, Lease, Moved, Renewal, ToRenew
+from everwhen.dispatch.refusals import Reporter, answer_to, refusal_of, refuse, was_closed, without_payload
 from everwhen.dispatch.reports import Closing
 from everwhen.dispatch.sharing import Round
 from everwhen.errors import Unavailable
 from everwhen.postgres.pool import Connection, Database
 from everwhen.postgres.wakeups import notify, topics_of_lane
 from everwhen.runs.ends import Ended, OnEnded, nobody_follows
-from everwhen.worker.protocol import NOTHING, Report, ReportResult, RunError
+from everwhen.worker.protocol import Report, ReportResult
 
 MOST_TRIES: Final = 10
 """How often a claim begins anew, because it met runs of limited tasks in a line of which nobody knew that."""
@@ -54,7 +53,10 @@ UNREADABLE: Final = f"it nests deeper than {reports.MOST_DEPTH}, or holds a numb
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What a worker asks for. `tenant_id` None: a worker of the platform, at queues that tenants share."""
+    """What a worker asks for. `tenant_id` None: a worker of the platform, at queues that tenants share.
+
+    With `run_ids` it asks for these, of one tenant, and for no others.
+    """
 
     tenant_id: UUID | None
     queues: tuple[str, ...]
@@ -64,6 +66,7 @@ class Claim:
     lease_seconds: float
     instance: UUID | None = None
     """The worker, as it announced itself; None: it did not."""
+    run_ids: tuple[UUID, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,21 +74,14 @@ class Grant:
     """The leases of a claim, as of `now` by the database; without any, when the next run of its lines becomes due.
 
     `is_held_back`: the worker is drained, cordoned or about to stop, and is given nothing.
+    `named` says what became of each run that the claim named.
     """
 
     leases: list[Lease]
     now: datetime
     next_due: datetime | None = None
     is_held_back: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Reporter:
-    """Who reports: for which tenant (None: the platform), as which worker, and at which queues it may (None: all)."""
-
-    tenant_id: UUID | None
-    worker: str
-    queues: Collection[str] | None
+    named: Mapping[UUID, Named] = field(default_factory=dict[UUID, Named])
 
 
 class UnmarkedLanes(Exception):  # noqa: N818  # rolls a claim back, which begins anew
@@ -117,6 +113,7 @@ class Dispatch:
             else:
                 failpoints.hit("claim.after_commit")
                 metrics.CLAIMED.inc(len(grant.leases))
+                naming.count(grant.named)
                 return grant
         raise Unavailable("The limits of these tasks change too fast; try again.", code="run.busy")
 
@@ -167,17 +164,17 @@ class Dispatch:
         A payload that the database cannot hold, or that nobody could read, is set aside, with a word in its place, and
         holds nobody else up.
         """
-        readable = [each if reports.is_readable(each.result) else _without_payload(each, UNREADABLE) for each in batch]
-        return await self._complete_by_halves(_Reporter(tenant_id, worker, queues), readable, now=now)
+        readable = [each if reports.is_readable(each.result) else without_payload(each, UNREADABLE) for each in batch]
+        return await self._complete_by_halves(Reporter(tenant_id, worker, queues), readable, now=now)
 
     async def _complete_by_halves(
-        self, reporter: "_Reporter", batch: Sequence[Report], *, now: datetime | None
+        self, reporter: Reporter, batch: Sequence[Report], *, now: datetime | None
     ) -> list[ReportResult]:
         try:
             return await self._complete(reporter, batch, now=now)
         except UNSTORABLE as error:
             if len(batch) == 1:
-                bare = _without_payload(batch[0], str(error).splitlines()[0])
+                bare = without_payload(batch[0], str(error).splitlines()[0])
                 return await self._complete(reporter, [bare], now=now)
         half = len(batch) // 2
         first = await self._complete_by_halves(reporter, batch[:half], now=now)
@@ -210,7 +207,7 @@ class Dispatch:
         return {renewal.lease_token: renewal for renewal in renewals}
 
     async def _complete(
-        self, reporter: "_Reporter", batch: Sequence[Report], *, now: datetime | None
+        self, reporter: Reporter, batch: Sequence[Report], *, now: datetime | None
     ) -> list[ReportResult]:
         async with self._transaction(reporter.tenant_id) as conn:
             now = now or conn.now
@@ -225,13 +222,13 @@ class Dispatch:
             closings = [c for c in decided if isinstance(c, Closing)]
             closed = await close(conn, closings, now=now, on_ended=self._on_ended)
             tokens = {closing.lease_token for closing in closed}
-            refused = {i: _refusal(c) for i, c in enumerate(decided) if not _was_closed(c, tokens)}
-            states = await _refuse(conn, reporter, [(batch[i], reason) for i, reason in refused.items()], now=now)
+            refused = {i: refusal_of(c) for i, c in enumerate(decided) if not was_closed(c, tokens)}
+            states = await refuse(conn, reporter, [(batch[i], reason) for i, reason in refused.items()], now=now)
             failpoints.hit("complete.before_commit")
         failpoints.hit("complete.after_commit")
         count_closed(closed)
         metrics.REFUSED.inc(len(refused))
-        return [_answer(report, decided[i], refused.get(i), states) for i, report in enumerate(batch)]
+        return [answer_to(report, decided[i], refused.get(i), states) for i, report in enumerate(batch)]
 
     def _decide(self, batch: Sequence[Report], held: Sequence[HeldLease], *, now: datetime) -> list[Closing | Refused]:
         leases = {lease.lease_token: lease for lease in held}  # no two leases ever have one token
@@ -271,6 +268,8 @@ async def claim_on(conn: Connection, claim: Claim, *, turn: Round, now: datetime
     Raises:
         UnmarkedLanes: it has to begin anew, once these lines are marked.
     """
+    if claim.run_ids is not None and claim.tenant_id is not None:
+        return await _claim_named(conn, claim, claim.tenant_id, claim.run_ids, turn=turn, now=now)
     shares = await _shares(conn, claim, turn=turn, now=now)
     leases = await _leased(conn, claim, shares, now=now) if shares else []
     if leases and claim.tenant_id is None:
@@ -288,6 +287,28 @@ async def claim_on(conn: Connection, claim: Claim, *, turn: Round, now: datetime
         return Grant(leases=[], now=now)
     next_due = await store.next_due(conn, tenant_id=claim.tenant_id, queues=claim.queues, now=now)
     return Grant(leases=[], now=now, next_due=next_due)
+
+
+async def _claim_named(
+    conn: Connection, claim: Claim, tenant_id: UUID, run_ids: Sequence[UUID], *, turn: Round, now: datetime
+) -> Grant:
+    """Lease those of the named runs that can be had, and say of the others why not."""
+    shares = await _shares(conn, claim, turn=turn, now=now)
+    lines = [Line(tenant_id=share.lane.tenant_id, queue=share.lane.queue, quota=share.quota) for share in shares]
+    sitting = await claim_limits.choose_named(
+        conn, lines, run_ids=run_ids, tasks=claim.tasks, limit=claim.limit, now=now
+    )
+    leases = await _take(conn, claim, (), now=now, capped=shares, chosen=sitting.taken) if sitting.taken else []
+    await claim_limits.settle(conn, sitting)
+    if (
+        not leases
+        and claim.instance is not None
+        and await store.is_held_back(conn, tenant_id=tenant_id, instance=claim.instance)
+    ):
+        return Grant(leases=[], now=now, is_held_back=True, named=dict.fromkeys(run_ids, Named.BUSY))
+    asked = Asked(queues=claim.queues, tasks=claim.tasks, open_queues={line.queue for line in lines})
+    told = await naming.tell(conn, tenant_id=tenant_id, run_ids=run_ids, leases=leases, asked=asked, now=now)
+    return Grant(leases=leases, now=now, named=told)
 
 
 async def _shares(conn: Connection, claim: Claim, *, turn: Round, now: datetime) -> list[Share]:
@@ -430,58 +451,3 @@ def count_closed(closings: Iterable[Closing]) -> None:
     for state, count in Counter(each.to for each in transitions).items():
         if state in TERMINAL:
             metrics.ENDED.labels(state.value).inc(count)
-
-
-def _without_payload(report: Report, why: str) -> Report:
-    note = RunError(type="UnstorablePayload", message=f"the payload was set aside: {why}")
-    return msgspec.structs.replace(report, result=NOTHING, error=note)
-
-
-def _was_closed(decision: Closing | Refused, tokens: Collection[int]) -> bool:
-    return isinstance(decision, Closing) and decision.lease_token in tokens
-
-
-def _refusal(decision: Closing | Refused) -> Reason:
-    return decision.reason if isinstance(decision, Refused) else Reason.LEASE_LOST
-
-
-async def _refuse(
-    conn: Connection, reporter: _Reporter, refused: Sequence[tuple[Report, Reason]], *, now: datetime
-) -> dict[UUID, str]:
-    if not refused:
-        return {}
-    tenant_ids, run_ids = reports.keys(report for report, _ in refused)
-    details = [_refusal_detail(reporter.worker, report) for report, _ in refused]
-    reasons = [reason.value for _, reason in refused]
-    await store.record_refusals(
-        conn,
-        tenant_ids=tenant_ids,
-        run_ids=run_ids,
-        reasons=reasons,
-        details=details,
-        allowed=reporter.queues,
-        now=now,
-    )
-    states = await store.find_states(conn, tenant_ids=tenant_ids, run_ids=run_ids, allowed=reporter.queues)
-    return {found.run_id: found.state for found in states}
-
-
-def _refusal_detail(worker: str, report: Report) -> str:
-    # A token that is none may be any text, of any length, and must not get into the history.
-    token = report.lease_token if reports.parse_token(report.lease_token) >= 0 else None
-    return msgspec.json.encode({"worker": worker, "outcome": report.outcome, "lease_token": token}).decode()
-
-
-def _answer(
-    report: Report, decision: Closing | Refused, refusal: Reason | None, states: dict[UUID, str]
-) -> ReportResult:
-    if refusal is None and isinstance(decision, Closing):
-        return ReportResult(run_id=report.run_id, accepted=True, state=decision.transition.to.value)
-    reason = refusal or Reason.LEASE_LOST
-    return ReportResult(
-        run_id=report.run_id,
-        accepted=False,
-        state=states.get(report.run_id),
-        code=reason.value,
-        detail=SENTENCES[reason],
-    )

@@ -15,6 +15,7 @@ from everwhen.dispatch.model import (
     LaneRow,
     Lease,
     Moved,
+    NamedRow,
     OverdueRun,
     Renewal,
     SharedLaneRow,
@@ -109,6 +110,28 @@ async def claim_runs(
         "limit_keys": list(limit_keys),
     }
     return await fetch_all(conn, _SQL["claim_runs"], params, Lease)
+
+
+async def look_at_named(
+    conn: Conn, *, tenant_id: UUID, queues: Collection[str], run_ids: Sequence[UUID], now: datetime
+) -> list[NamedRow]:
+    """Say where these runs stand, each of them; whether they are held is said for these queues."""
+    params = {"tenant_id": tenant_id, "queues": list(queues), "run_ids": list(run_ids), "now": now}
+    return await fetch_all(conn, _SQL["look_at_named"], params, NamedRow)
+
+
+async def forget_told(conn: Conn, *, tenant_id: UUID, queues: Collection[str], run_ids: Sequence[UUID]) -> int:
+    """Forget that these were announced, as far as they are of these queues."""
+    params = {"tenant_id": tenant_id, "queues": list(queues), "run_ids": list(run_ids)}
+    return await execute_count(conn, _SQL["forget_told"], params)
+
+
+async def tell_later(
+    conn: Conn, *, tenant_id: UUID, queues: Collection[str], run_ids: Sequence[UUID], look_at: datetime
+) -> int:
+    """Let these be announced again from then on, if they still wait, as far as they are of these queues."""
+    params = {"tenant_id": tenant_id, "queues": list(queues), "run_ids": list(run_ids), "look_at": look_at}
+    return await execute_count(conn, _SQL["tell_later"], params)
 
 
 async def charge_lanes(

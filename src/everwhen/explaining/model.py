@@ -23,6 +23,8 @@ class StandingLine:
     rests_since: datetime | None
     endpoint_failures: int | None
     endpoint_error: str | None
+    broker: str | None
+    broker_away_since: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

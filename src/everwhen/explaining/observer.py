@@ -27,7 +27,7 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from everwhen.core.blockages import LIVE, MEMORY, STANDING, Blockage, LineFacts, changes, diagnose
+from everwhen.core.blockages import LIVE, MEMORY, RELAYED, STANDING, Blockage, LineFacts, changes, diagnose
 from everwhen.core.targets import WORKFLOW_QUEUE
 from everwhen.explaining import store
 from everwhen.explaining.model import LaneKey, LineState, StandingLine
@@ -137,6 +137,7 @@ async def _closer(conn: Connection, lines: Sequence[LaneKey], now: datetime) -> 
         oldest=[oldest for _, oldest in standing],
         now=now,
         live=now - LIVE,
+        relayed=now - RELAYED,
         most=MOST_COUNTED,
     )
 
@@ -180,6 +181,8 @@ def _facts(line: StandingLine) -> LineFacts:
         rests_since=line.rests_since,
         endpoint_failures=line.endpoint_failures or 0,
         endpoint_error=line.endpoint_error,
+        broker=line.broker,
+        broker_away_since=line.broker_away_since,
         is_of_workflows=line.queue == WORKFLOW_QUEUE,
     )
 

@@ -57,7 +57,8 @@ order by l.tenant_id, l.queue;
 -- line that no fleet which asked lately has among its own.
 select q.tenant_id, q.queue, q.oldest_due_at, d.due, f.in_flight, l.max_in_flight, f.filled_at, f.is_held, s.last_seen_at,
        coalesce(u.unknown_tasks, '{}') as unknown_tasks,
-       e.rests_until, e.failing_since as rests_since, e.failures as endpoint_failures, e.last_error as endpoint_error
+       e.rests_until, e.failing_since as rests_since, e.failures as endpoint_failures, e.last_error as endpoint_error,
+       b.broker, b.broker_away_since
 from unnest(%(tenant_ids)s::uuid[], %(queues)s::text[], %(oldest)s::timestamptz[]) as q (tenant_id, queue, oldest_due_at)
 cross join lateral (
   select l.max_in_flight from everwhen.lanes l where l.tenant_id = q.tenant_id and l.queue = q.queue offset 0) l
@@ -100,6 +101,14 @@ left join lateral (
   from everwhen.endpoint_states e
   where e.tenant_id = q.tenant_id and e.queue = q.queue
   offset 0) e on true
+left join lateral (
+  -- A broker that is away, or that no relay has looked after for a while: its relays write every few seconds.
+  select k.delivery as broker, case when b.is_away then b.since else b.seen_at end as broker_away_since
+  from everwhen.queues k
+  left join everwhen.brokers b on b.broker = k.delivery
+  where k.tenant_id = q.tenant_id and k.name = q.queue and k.delivery in ('nats', 'rabbitmq') and k.deleted_at is null
+    and (b.broker is null or b.is_away or b.seen_at < %(relayed)s)
+  offset 0) b on true
 order by q.tenant_id, q.queue;
 
 -- name: open_states

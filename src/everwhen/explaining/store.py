@@ -84,15 +84,17 @@ async def look_closer(
     oldest: Sequence[datetime],
     now: datetime,
     live: datetime,
+    relayed: datetime,
     most: int,
 ) -> list[StandingLine]:
-    """Return what is seen of these lines; counts stop at `most`. Fleets seen since `live` count."""
+    """Return what is seen of these lines; counts stop at `most`. Fleets count since `live`, relays since `relayed`."""
     params = {
         "tenant_ids": list(tenant_ids),
         "queues": list(queues),
         "oldest": list(oldest),
         "now": now,
         "live": live,
+        "relayed": relayed,
         "most": most,
     }
     return await fetch_all(conn, _SQL["look_closer"], params, StandingLine)

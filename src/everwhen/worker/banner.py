@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from everwhen.worker.fetching import SWEEP_SECONDS
 from everwhen.worker.settings import Settings
 from everwhen.worker.tasks import TaskRegistry
 
@@ -18,6 +19,7 @@ def banner(settings: Settings, tasks: TaskRegistry) -> str:
         "resources": _pairs(settings.resources),
         "lease": f"{settings.lease_seconds:g} s, renewed every {settings.beat_seconds:g} s",
         "claims": f"{settings.fetchers} in flight, each waits up to {settings.poll_seconds:g} s for work",
+        "broker": _broker(settings),
         "time-outs": _timeouts(tasks),
         "drain": f"up to {settings.drain_seconds:g} s after SIGTERM or Ctrl-C, at once after a second",
     }
@@ -28,6 +30,12 @@ def banner(settings: Settings, tasks: TaskRegistry) -> str:
 def _pairs(values: Mapping[str, str] | Mapping[str, float]) -> str:
     texts = (f"{name}={value}" if isinstance(value, str) else f"{name}={value:g}" for name, value in values.items())
     return ", ".join(texts) or "none"
+
+
+def _broker(settings: Settings) -> str:
+    if not settings.via:
+        return "none, every queue is asked"
+    return f"{settings.via} tells of runs, its queues are asked every {SWEEP_SECONDS:g} s beside"
 
 
 def _slots(settings: Settings) -> str:

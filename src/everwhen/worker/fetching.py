@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
@@ -24,6 +24,8 @@ log = logging.getLogger("everwhen.worker")
 MOST_RUNS_PER_CLAIM: Final = 500
 LINGER_SECONDS: Final = 0.005
 EARLY_PAUSE_SECONDS: Final = 0.25
+SWEEP_SECONDS: Final = 10.0
+"""How often queues that a broker delivers are asked all the same."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,16 +66,66 @@ class Room:
 
 
 @dataclass(slots=True, kw_only=True)
+class Pace:
+    """Which queues are asked all the time. Without a broker: all of them, and nothing ever changes.
+
+    While a broker is listened to, its queues are not among them. `loops` share the worker's slots between them.
+    """
+
+    queues: tuple[str, ...]
+    loops: int
+    delivered: frozenset[str] = frozenset()
+    _changed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+
+    @property
+    def asked(self) -> list[str]:
+        """Return the queues to ask all the time, in the worker's order."""
+        return [queue for queue in self.queues if queue not in self.delivered]
+
+    def deliver(self, queues: Iterable[str]) -> None:
+        """Ask these rarely from now on, since somebody tells of their runs; the others all the time."""
+        self.delivered = frozenset(queues)
+        self._changed.set()
+
+    async def some(self) -> list[str]:
+        """Wait until there is a queue to ask all the time."""
+        while not (asked := self.asked):
+            self._changed.clear()
+            await self._changed.wait()
+        return asked
+
+
+@dataclass(slots=True, kw_only=True)
+class Intake:
+    """Where granted runs go: their leases are kept, their functions are called."""
+
+    keeper: LeaseKeeper
+    execution: Execution
+    stats: Stats
+
+    def start(self, response: ClaimResponse, *, sent: float, received: float) -> None:
+        """Take what a claim was answered."""
+        failpoints.hit("worker.after_claim")
+        time = ServerTime(server=response.server_time, sent=sent, received=received)
+        leases: list[Lease] = []
+        for run in response.runs:
+            granted = (run.lease_until - response.server_time).total_seconds()
+            leases.append(Lease(run, sent=sent, received=received, duration=granted))
+        self.stats.claimed += len(leases)
+        self.keeper.hold(leases)
+        self.execution.accept(leases, time)
+
+
+@dataclass(slots=True, kw_only=True)
 class Fetcher:
     """One loop of claims. Any number of them may run beside each other."""
 
     settings: Settings
     tasks: list[str]
     transport: Transport
-    execution: Execution
-    keeper: LeaseKeeper
+    intake: Intake
     room: Room
-    stats: Stats
+    pace: Pace
     outage: Outage
     backoff: Backoff
     clock: Clock
@@ -84,30 +136,43 @@ class Fetcher:
     async def run(self) -> None:
         """Claim and start runs until cancelled; raise Unauthorised when the token is refused."""
         while True:
+            await self.pace.some()
             limit = await self._limit()
-            self.room.reserved += limit
-            try:
-                pause = await self._claim(limit)
-            finally:
-                self.room.reserved -= limit
-                self.room.freed()
+            if not (queues := self.pace.asked):
+                continue
+            pause = await self._ask(queues, limit, wait_seconds=self.settings.poll_seconds)
             if pause:
                 await asyncio.sleep(pause)
 
+    async def sweep(self) -> None:
+        """Ask the queues that a broker delivers, rarely: what it lost is found, and workers are seen to be there."""
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS * (0.75 + self.jitter() / 4))
+            if queues := sorted(self.pace.delivered):
+                await self._ask(queues, await self._limit(), wait_seconds=0.0)
+
+    async def _ask(self, queues: list[str], limit: int, *, wait_seconds: float) -> float:
+        self.room.reserved += limit
+        try:
+            return await self._claim(queues, limit, wait_seconds=wait_seconds)
+        finally:
+            self.room.reserved -= limit
+            self.room.freed()
+
     async def _limit(self) -> int:
         """Return how many to ask for; a worker that is nearly full lets a few more slots come free first."""
-        share = max(1, self.settings.capacity // self.settings.fetchers)
+        share = max(1, self.settings.capacity // self.pace.loops)
         free = await self.room.some()
         if free * 4 < share:
             await asyncio.sleep(LINGER_SECONDS)
             free = await self.room.some()
         return min(free, share, MOST_RUNS_PER_CLAIM)
 
-    async def _claim(self, limit: int) -> float:
+    async def _claim(self, queues: list[str], limit: int, *, wait_seconds: float) -> float:
         """Make one claim and return the seconds to pause before the next."""
         sent = self.clock()
         try:
-            response = await self.transport.claim(self._request(limit))
+            response = await self.transport.claim(self._request(queues, limit, wait_seconds=wait_seconds))
         except (ServerAway, RequestRefused) as error:
             return self._failed(error)
         received = self.clock()
@@ -117,31 +182,19 @@ class Fetcher:
             self.on_held_back()
         if not response.runs:
             return self._early(received - sent)
-        self._start(response, sent=sent, received=received)
+        self.intake.start(response, sent=sent, received=received)
         return 0.0
 
-    def _request(self, limit: int) -> ClaimRequest:
-        settings = self.settings
+    def _request(self, queues: list[str], limit: int, *, wait_seconds: float) -> ClaimRequest:
         return ClaimRequest(
-            worker=settings.worker_id,
-            queues=list(settings.queues),
+            worker=self.settings.worker_id,
+            queues=queues,
             tasks=self.tasks,
             limit=limit,
-            wait_seconds=settings.poll_seconds,
-            lease_seconds=settings.lease_seconds,
+            wait_seconds=wait_seconds,
+            lease_seconds=self.settings.lease_seconds,
             instance=self.instance,
         )
-
-    def _start(self, response: ClaimResponse, *, sent: float, received: float) -> None:
-        failpoints.hit("worker.after_claim")
-        time = ServerTime(server=response.server_time, sent=sent, received=received)
-        leases: list[Lease] = []
-        for run in response.runs:
-            granted = (run.lease_until - response.server_time).total_seconds()
-            leases.append(Lease(run, sent=sent, received=received, duration=granted))
-        self.stats.claimed += len(leases)
-        self.keeper.hold(leases)
-        self.execution.accept(leases, time)
 
     def _failed(self, error: ServerAway | RequestRefused) -> float:
         away = error if isinstance(error, ServerAway) else ServerAway(str(error), retry_after=5.0)

@@ -15,8 +15,16 @@ NOTHING = msgspec.Raw(b"null")
 Outcome = Literal["succeeded", "failed", "cancelled", "released"]
 
 
-class ClaimRequest(msgspec.Struct, kw_only=True, frozen=True):
-    """Ask for up to `limit` runs; wait up to `wait_seconds` for the first one."""
+NamedOutcome = Literal["granted", "gone", "elsewhere", "not_due", "paused", "limited", "unfit", "busy"]
+"""What became of a run that a claim named. `busy`: another claim was looking at it just then; ask again."""
+
+
+class ClaimRequest(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """Ask for up to `limit` runs; wait up to `wait_seconds` for the first one.
+
+    With `run_ids` only these are asked for, and nothing is waited for. They are of one tenant, which a worker of the
+    platform names by `tenant_id`.
+    """
 
     worker: str
     queues: list[str]
@@ -25,6 +33,8 @@ class ClaimRequest(msgspec.Struct, kw_only=True, frozen=True):
     wait_seconds: float
     lease_seconds: float
     instance: UUID | None = None
+    run_ids: list[UUID] | None = None
+    tenant_id: UUID | None = None
 
 
 class StandsFor(msgspec.Struct, kw_only=True, frozen=True):
@@ -58,8 +68,15 @@ class ClaimedRun(msgspec.Struct, kw_only=True, frozen=True):
     stands_for: StandsFor | msgspec.UnsetType = msgspec.UNSET
 
 
+class NamedRun(msgspec.Struct, kw_only=True, frozen=True):
+    """What became of a run that the claim named."""
+
+    run_id: UUID
+    outcome: NamedOutcome
+
+
 class ClaimResponse(msgspec.Struct, kw_only=True, frozen=True):
-    """The runs granted, and the server's time at the grant.
+    """The runs granted, the server's time at the grant, and what became of each run that was named.
 
     `held_back`: this worker is given nothing; its next beat says why.
     """
@@ -67,16 +84,29 @@ class ClaimResponse(msgspec.Struct, kw_only=True, frozen=True):
     runs: list[ClaimedRun]
     server_time: datetime
     held_back: bool = False
+    named: list[NamedRun] | msgspec.UnsetType = msgspec.UNSET
+
+
+class MailboxesRequest(msgspec.Struct, kw_only=True, frozen=True):
+    """Ask where the notices of these queues lie."""
+
+    queues: list[str]
 
 
 class Mailbox(msgspec.Struct, kw_only=True, frozen=True):
-    """Where a broker keeps the announcements of one tenant's queue: a consumer of a stream, or a queue of its own."""
+    """Where a broker keeps the notices of one tenant's queue: a consumer of a stream, or a queue of its own."""
 
     tenant_id: UUID
     queue: str
     broker: str
     name: str
     stream: str = ""
+
+
+class MailboxesResponse(msgspec.Struct, kw_only=True, frozen=True):
+    """The mailboxes of the queues that a broker delivers; the others are claimed from without one."""
+
+    mailboxes: list[Mailbox]
 
 
 class HeldLease(msgspec.Struct, kw_only=True, frozen=True):

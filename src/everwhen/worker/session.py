@@ -22,12 +22,13 @@ from everwhen.worker.backoff import Backoff, Outage
 from everwhen.worker.completion import Completer
 from everwhen.worker.errors import Unauthorised
 from everwhen.worker.execution import Execution
-from everwhen.worker.fetching import Fetcher, Room
+from everwhen.worker.fetching import Fetcher, Intake, Pace, Room
 from everwhen.worker.leases import Lease, LeaseKeeper
 from everwhen.worker.logs import LogSender
 from everwhen.worker.orders import Orders
 from everwhen.worker.presence import Load, Presence
 from everwhen.worker.protocol import Announcement, ClaimedRun, LogAnswer, Standing
+from everwhen.worker.receiving import LONGEST_BACK_OFF_SECONDS, Receiver
 from everwhen.worker.settings import Settings
 from everwhen.worker.stats import Stats
 from everwhen.worker.tasks import TaskRegistry
@@ -95,7 +96,7 @@ class Session:
         self._keeper.start()
         self._presence.start()
         completer = self._sending = self._spawn(self._completer.run())
-        fetchers = [self._spawn(self._make_fetcher(names).run()) for _ in range(self._settings.fetchers)]
+        fetchers = [self._spawn(work) for work in self._claims(names)]
         try:
             await self._stopping.wait()
             self._orders.close()
@@ -283,19 +284,44 @@ class Session:
     def _send_log(self, run: ClaimedRun, piece: int, data: bytes) -> LogAnswer:
         return self._transport.send_log(run, piece, data)
 
-    def _make_fetcher(self, names: list[str]) -> Fetcher:
+    def _claims(self, names: list[str]) -> list[Coroutine[Any, Any, None]]:
+        """Return the loops that bring runs: those that ask for them, and the one that listens to a broker."""
+        is_told = bool(self._settings.via)
+        pace = Pace(queues=self._settings.queues, loops=self._settings.fetchers + is_told)
+        intake = Intake(keeper=self._keeper, execution=self._execution, stats=self._stats)
+        loops: list[Coroutine[Any, Any, None]] = [
+            self._make_fetcher(names, intake, pace).run() for _ in range(self._settings.fetchers)
+        ]
+        if is_told:
+            loops += [self._make_fetcher(names, intake, pace).sweep(), self._make_receiver(names, intake, pace).run()]
+        return loops
+
+    def _make_fetcher(self, names: list[str], intake: Intake, pace: Pace) -> Fetcher:
         return Fetcher(
             settings=self._settings,
             tasks=names,
             transport=self._transport,
-            execution=self._execution,
-            keeper=self._keeper,
+            intake=intake,
             room=self._room,
-            stats=self._stats,
+            pace=pace,
             outage=self._outage,
             backoff=Backoff(jitter=self._jitter),
             clock=self._clock,
             jitter=self._jitter,
+            instance=self._instance,
+            on_held_back=self._presence.say_soon,
+        )
+
+    def _make_receiver(self, names: list[str], intake: Intake, pace: Pace) -> Receiver:
+        return Receiver(
+            settings=self._settings,
+            tasks=names,
+            transport=self._transport,
+            intake=intake,
+            room=self._room,
+            pace=pace,
+            backoff=Backoff(jitter=self._jitter, longest=LONGEST_BACK_OFF_SECONDS),
+            clock=self._clock,
             instance=self._instance,
             on_held_back=self._presence.say_soon,
         )

@@ -13,6 +13,9 @@ from typing import Any, TypedDict
 from everwhen.worker._clock import name_suffix
 from everwhen.worker.errors import ConfigurationError
 
+BROKERS = ("nats", "rabbitmq")
+"""What a worker may listen to."""
+
 
 class Options(TypedDict, total=False):
     """What `Worker(...)` and `Worker.run(...)` accept; None means *not given*."""
@@ -32,6 +35,11 @@ class Options(TypedDict, total=False):
     resources: Mapping[str, float] | None
     capture_output: bool | None
     mask: Sequence[str] | None
+    via: str | None
+    broker_url: str | None
+    broker_ca_file: str | None
+    broker_cert_file: str | None
+    broker_key_file: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +62,11 @@ class Settings:
     capture_output: bool = False
     mask: tuple[str, ...] = ()
     secrets: tuple[bytes, ...] = field(default=(), repr=False)
+    via: str = ""
+    broker_url: str = ""
+    broker_ca_file: str = ""
+    broker_cert_file: str = ""
+    broker_key_file: str = ""
 
     @property
     def capacity(self) -> int:
@@ -98,6 +111,11 @@ _ENVIRONMENT: dict[str, tuple[str, Callable[[str], Any]]] = {
     "resources": ("EVERWHEN_RESOURCES", lambda text: read_resources(_split(text))),
     "capture_output": ("EVERWHEN_CAPTURE_OUTPUT", _yes),
     "mask": ("EVERWHEN_MASK", _split),
+    "via": ("EVERWHEN_VIA", str),
+    "broker_url": ("EVERWHEN_BROKER_URL", str),
+    "broker_ca_file": ("EVERWHEN_BROKER_CA_FILE", str),
+    "broker_cert_file": ("EVERWHEN_BROKER_CERT_FILE", str),
+    "broker_key_file": ("EVERWHEN_BROKER_KEY_FILE", str),
 }
 
 
@@ -182,5 +200,9 @@ def _check(settings: Settings) -> None:
     for name, amount in settings.resources.items():
         if not (math.isfinite(amount) and amount >= 0):
             raise ConfigurationError(f"resource {name} is {amount}, must be a number from 0 on")
+    if settings.via and settings.via not in BROKERS:
+        raise ConfigurationError(f"via is {settings.via!r}, must be one of: {', '.join(BROKERS)}")
+    if settings.via and not settings.broker_url:
+        raise ConfigurationError(f"no address of {settings.via}: set EVERWHEN_BROKER_URL, or give --broker-url")
     if settings.wait_seconds < 0 or settings.drain_seconds < 0:
         raise ConfigurationError("wait_seconds and drain_seconds cannot be negative")

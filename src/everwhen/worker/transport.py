@@ -24,6 +24,8 @@ from everwhen.worker.protocol import (
     HeartbeatResponse,
     Leave,
     LogAnswer,
+    MailboxesRequest,
+    MailboxesResponse,
     Problem,
     Standing,
 )
@@ -55,6 +57,10 @@ class Transport(Protocol):
 
     async def complete(self, request: CompleteRequest) -> CompleteResponse:
         """Report outcomes."""
+        ...
+
+    async def mailboxes(self, request: MailboxesRequest) -> MailboxesResponse:
+        """Ask where a broker keeps what is announced."""
         ...
 
     def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
@@ -115,6 +121,10 @@ class HttpTransport:
     async def complete(self, request: CompleteRequest) -> CompleteResponse:
         """Report outcomes."""
         return await self._post("complete", request, CompleteResponse, self._complete_timeout)
+
+    async def mailboxes(self, request: MailboxesRequest) -> MailboxesResponse:
+        """Ask where a broker keeps what is announced."""
+        return await self._post("mailboxes", request, MailboxesResponse, self._complete_timeout)
 
     def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
         """Renew leases, on the calling thread."""

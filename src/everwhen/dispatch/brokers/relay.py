@@ -226,7 +226,8 @@ class Relay:
         self.place.noted[link.kind] = (link.is_away, now)
 
 
-def _keys(told: Sequence[Telling]) -> dict[str, Any]:
+def _keys(telling: Sequence[Telling]) -> dict[str, Any]:
+    told = sorted(telling, key=lambda each: (each.tenant_id, each.run_id))  # as claims lock them
     return {
         "tenant_ids": [each.tenant_id for each in told],
         "run_ids": [each.run_id for each in told],
