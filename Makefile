@@ -1,6 +1,6 @@
 # Everwhen: every task of the project. Bare `make` lists them. Needs only Python >= 3.11 and make.
 .DEFAULT_GOAL := help
-.PHONY: help setup up test test-pg15 check format conformance bench system browser brokers chaos api-fuzz db migration schema docs clean
+.PHONY: help setup up test test-pg15 check format conformance bench bench-fairness system browser brokers chaos api-fuzz db migration schema docs clean
 SHELL := /bin/bash
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
@@ -72,6 +72,9 @@ bench: $(STAMP) ## Measure lag, cycles and planning beside peers and the raw-SQL
 	@UV_PROJECT_ENVIRONMENT=.venv $(BIN)/uv sync --quiet --frozen --inexact --extra local --group bench --python $(BIN)/python
 	@$(RUN)python -m benchmarks
 	@$(RUN)python -m benchmarks.cron_speed
+
+bench-fairness: $(STAMP) ## Measure shares, a noisy neighbour, a storm and a million waiting runs
+	@$(RUN)python -m benchmarks.fairness
 
 db: $(STAMP) ## psql into the embedded server that `make up` is running
 	@exec $(RUN)everwhen db

@@ -146,7 +146,7 @@ async def test_it_waits_now_and_says_how_many_are_ahead(scene):
     assert said["headline"].startswith("Waits; ")
     assert said["headline"].endswith(" behind others in the line so far.")
     assert said["until"] == said["evaluated_at"]
-    assert said["segments"][-1]["numbers"] == {"due": 3, "ahead": 3}
+    assert said["segments"][-1]["numbers"] == {"due": 3, "ahead": 3, "ahead_by_priority": {"5": 3}}
 
 
 async def test_expired(scene):

@@ -3,6 +3,7 @@
 
 import asyncio
 from datetime import timedelta
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -216,6 +217,32 @@ async def test_a_list_says_what_stands_in_each_queue(client, database, tenant):
     assert (mails["waiting"], mails["in_flight"], mails["limit"], mails["paused"]) == (3, 2, 4, True)
     assert mails["oldest_due_at"] is not None
     assert (reports["waiting"], reports["oldest_due_at"], reports["drain_seconds"]) == (0, None, 0)
+
+
+async def test_a_queue_says_who_works_for_it_and_what_keeps_its_runs_waiting(client, database, tenant):
+    async with database.system() as conn:
+        for worker, owner, seen, wish in (
+            (1, tenant.id, "0 s", "active"),
+            (2, UUID(int=0), "0 s", "active"),  # the platform's
+            (3, tenant.id, "1 h", "active"),  # lost
+            (4, tenant.id, "0 s", "draining"),
+        ):
+            await conn.execute(
+                "insert into everwhen.workers (tenant_id, worker_id, instance, name, slots, queues, labels, resources,"
+                " announced_at, last_seen_at, held, in_use, heard, is_stopping, wish) values (%s, %s, %s, 'w', 5,"
+                " '{mails}', '{}', '{}', now(), now() - %s::interval, 0, '{}', 'active', false, %s)",
+                (owner, UUID(int=worker), UUID(int=worker), seen, wish),
+            )
+        for reason, until in (("limit.queue", None), ("priority.behind", conn.now)):
+            await conn.execute(
+                "insert into everwhen.line_states (tenant_id, queue, task, reason, opened_at, since, until, facts)"
+                " values (%s, 'mails', '', %s, now(), now(), %s, '{}')",
+                (tenant.id, reason, until),
+            )
+
+    line = (await client.get(PATH)).json()["line"]
+
+    assert (line["workers"], line["slots"], line["reasons"]) == (2, 10, ["limit.queue"])
 
 
 async def test_more_than_are_counted_is_told_as_such(client, database, tenant, monkeypatch):

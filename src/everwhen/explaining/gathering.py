@@ -16,6 +16,7 @@ from everwhen.core.timeline import Blocked
 from everwhen.explaining import store
 from everwhen.explaining.model import PauseChange, RevisionRow, TaskPolicy
 from everwhen.postgres.pool import Connection
+from everwhen.queues import service as queues
 from everwhen.runs import service as runs
 from everwhen.runs.model import Attempt, RunEvent, ref_of
 from everwhen.runs.service import RunView
@@ -94,12 +95,12 @@ async def with_schedule(conn: Connection, tenant_id: UUID, schedule_uid: UUID, r
     )
 
 
-async def ahead_of(conn: Connection, tenant_id: UUID, view: RunView) -> int:
-    """Count the runs ahead of one that waits, up to MOST_AHEAD."""
+async def ahead_of(conn: Connection, tenant_id: UUID, view: RunView) -> dict[str, Any]:
+    """Return numbers about the runs ahead of one that waits: how many, of which priorities, how long they take."""
     row = view.row
     if view.state is not RunState.WAITING or row.available_at is None:
-        return 0
-    return await store.count_ahead(
+        return {}
+    found = await store.count_ahead(
         conn,
         tenant_id=tenant_id,
         queue=row.queue,
@@ -109,6 +110,12 @@ async def ahead_of(conn: Connection, tenant_id: UUID, view: RunView) -> int:
         now=conn.now,
         most=MOST_AHEAD,
     )
+    ahead = sum(each.ahead for each in found)
+    if not ahead:
+        return {}
+    seconds = await queues.seconds_until(conn, tenant_id=tenant_id, queue=row.queue, ahead=ahead)
+    told: dict[str, Any] = {"ahead": ahead, "ahead_by_priority": {str(each.priority): each.ahead for each in found}}
+    return told if seconds is None else told | {"ahead_seconds": round(seconds, 1)}
 
 
 async def _parked(conn: Connection, tenant_id: UUID, view: RunView) -> list[Blocked]:

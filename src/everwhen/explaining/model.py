@@ -126,3 +126,11 @@ class ObservedRow:
 
     since: datetime
     until: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AheadRow:
+    """How many runs of a priority are ahead of one."""
+
+    priority: int
+    ahead: int

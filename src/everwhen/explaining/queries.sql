@@ -291,16 +291,18 @@ order by since
 limit %(limit)s;
 
 -- name: count_ahead
--- How many due runs are ahead of one in its line, up to a bound: those with a higher priority, and older ones.
--- One walk along the line's key for each priority, none past the run itself.
-select count(*) as ahead
+-- How many due runs are ahead of one in its line, by priority, each up to a bound: those with a higher one, and older ones
+-- of its own. One walk along the line's key for each priority, none past the run itself.
+select p as priority, count(*) as ahead
 from generate_series(%(priority)s::int, 9) p
 cross join lateral (
   select from everwhen.waiting w
   where w.tenant_id = %(tenant_id)s and w.queue = %(queue)s and w.priority = p
     and w.available_at <= case when p > %(priority)s then %(now)s::timestamptz else %(available_at)s::timestamptz end
     and w.run_id <> %(run_id)s
-  limit %(most)s) w;
+  limit %(most)s) w
+group by p
+order by p desc;
 
 -- name: last_turn
 -- Whether a schedule was paused at an instant: the last change until then that made it pause or go on.

@@ -78,7 +78,7 @@ class _Read:
     facts: Facts | None
     revision: RevisionRow | None
     task: TaskPolicy | None
-    ahead: int = 0
+    ahead: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 async def explain(db: Database, *, tenant_id: UUID, tenant: str, ref: str, with_errors: bool = True) -> Explanation:
@@ -102,7 +102,7 @@ async def _read(conn: Connection, tenant_id: UUID, found: Found) -> _Read:
         facts, revision = await gathering.facts_of(conn, tenant_id, view), await _revision_of(conn, tenant_id, view)
     task = view.row.task if view is not None else revision and revision.task
     policy = None if task is None else await store.get_task_policy(conn, tenant_id=tenant_id, task=task)
-    ahead = 0 if view is None else await gathering.ahead_of(conn, tenant_id, view)
+    ahead = {} if view is None else await gathering.ahead_of(conn, tenant_id, view)
     return _Read(found=found, facts=facts, revision=revision, task=policy, ahead=ahead)
 
 
@@ -181,7 +181,7 @@ def _with_ahead(account: Account, read: _Read) -> Account:
     last = account.segments[-1] if account.segments else None
     if not read.ahead or last is None or last.reason not in _LAST:
         return account
-    told = replace(last, facts={**last.facts, "ahead": read.ahead})
+    told = replace(last, facts={**last.facts, **read.ahead})
     return replace(account, segments=(*account.segments[:-1], told))
 
 

@@ -9,6 +9,7 @@ from psycopg import AsyncConnection
 
 from everwhen.core.explaining import LeftBehind
 from everwhen.explaining.model import (
+    AheadRow,
     BlockedRow,
     Generation,
     LaneKey,
@@ -20,7 +21,7 @@ from everwhen.explaining.model import (
     StandingLine,
     TaskPolicy,
 )
-from everwhen.postgres.fetch import execute_count, fetch_all, fetch_one, fetch_optional
+from everwhen.postgres.fetch import execute_count, fetch_all, fetch_optional
 from everwhen.postgres.sql import load
 
 _SQL = load("everwhen.explaining")
@@ -280,8 +281,8 @@ async def count_ahead(
     run_id: UUID,
     now: datetime,
     most: int,
-) -> int:
-    """Count the due runs ahead of one, at most `most`."""
+) -> list[AheadRow]:
+    """Count the due runs ahead of one by priority, the highest first, at most `most` of each."""
     params = {
         "tenant_id": tenant_id,
         "queue": queue,
@@ -291,7 +292,7 @@ async def count_ahead(
         "now": now,
         "most": most,
     }
-    return await fetch_one(conn, _SQL["count_ahead"], params, int)
+    return await fetch_all(conn, _SQL["count_ahead"], params, AheadRow)
 
 
 async def last_turn(conn: Conn, *, tenant_id: UUID, schedule_uid: UUID, at: datetime) -> str | None:

@@ -110,6 +110,9 @@ class LineRow:
     in_flight: int
     is_paused: bool
     last_asked_at: datetime | None
+    workers: int
+    slots: int
+    reasons: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,5 +134,8 @@ class Line:
     limit: int | None
     is_paused: bool
     last_asked_at: datetime | None
+    workers: int
+    slots: int
+    reasons: list[str]
     mean_seconds: float | None
     drain_seconds: float | None

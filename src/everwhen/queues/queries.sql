@@ -135,7 +135,8 @@ returning revision;
 -- name: count_lines
 -- What stands in these lines now, each count up to a bound: one walk along the line's key for each priority, none past
 -- what is due.
-select n.queue, d.waiting, d.oldest_due_at, f.in_flight, p.is_paused, s.last_asked_at
+select n.queue, d.waiting, d.oldest_due_at, f.in_flight, p.is_paused, s.last_asked_at, k.workers, k.slots,
+       coalesce(b.reasons, '{}') as reasons
 from unnest(%(queues)s::text[]) with ordinality as n (queue, place)
 cross join lateral (
   select count(*) as waiting, min(w.available_at) as oldest_due_at
@@ -165,6 +166,19 @@ cross join lateral (
   from everwhen.sightings s
   where s.tenant_id = %(tenant_id)s and s.queue = n.queue
   offset 0) s
+cross join lateral (
+  select count(*) as workers, coalesce(sum(k.slots), 0) as slots
+  from everwhen.workers k
+  where k.tenant_id = any(array[%(tenant_id)s, '00000000-0000-0000-0000-000000000000'::uuid])
+    and n.queue = any(k.queues) and k.last_seen_at > %(live)s and k.wish = 'active' and not k.is_stopping
+  offset 0) k
+cross join lateral (
+  select array_agg(distinct b.reason order by b.reason) as reasons
+  from (
+    select b.reason from everwhen.line_states b
+    where b.tenant_id = %(tenant_id)s and b.queue = n.queue and b.until is null
+    limit 100) b
+  offset 0) b
 order by n.place;
 
 -- name: sample_paces

@@ -14,6 +14,7 @@ from typing import Final
 from uuid import UUID
 
 from everwhen.core.draining import drain_seconds
+from everwhen.core.fleets import LOST
 from everwhen.core.quotas import Limit
 from everwhen.errors import NotFound
 from everwhen.limits import quotas
@@ -190,6 +191,19 @@ def says_the_same(present: QueueRow, draft: QueueDraft) -> bool:
     )
 
 
+async def seconds_until(conn: Connection, *, tenant_id: UUID, queue: str, ahead: int) -> float | None:
+    """Return when so many runs of a queue are under way, as things go now; None: nothing goes, or nothing is known.
+
+    In the caller's transaction.
+    """
+    counted = await store.count_lines(
+        conn, tenant_id=tenant_id, queues=[queue], most=MOST_COUNTED, live=conn.now - LOST, now=conn.now
+    )
+    sampled = await store.sample_paces(conn, tenant_id=tenant_id, since=conn.now - SAMPLED, most=MOST_SAMPLED)
+    mean = next((pace.mean_seconds for pace in sampled if pace.queue == queue), None)
+    return drain_seconds(waiting=ahead, in_flight=counted[0].in_flight, mean_seconds=mean)
+
+
 async def _define(
     conn: Connection, tenant_id: UUID, present: QueueRow, draft: QueueDraft, *, expected: Expected
 ) -> QueueRow:
@@ -228,7 +242,9 @@ async def _lines(conn: Connection, tenant_id: UUID, rows: Sequence[QueueRow], *,
     if not rows:
         return []
     names = [row.name for row in rows]
-    counted = await store.count_lines(conn, tenant_id=tenant_id, queues=names, most=most + 1, now=conn.now)
+    counted = await store.count_lines(
+        conn, tenant_id=tenant_id, queues=names, most=most + 1, live=conn.now - LOST, now=conn.now
+    )
     sampled = await store.sample_paces(conn, tenant_id=tenant_id, since=conn.now - SAMPLED, most=MOST_SAMPLED)
     paces = {pace.queue: pace.mean_seconds for pace in sampled}
     return [
@@ -240,6 +256,9 @@ async def _lines(conn: Connection, tenant_id: UUID, rows: Sequence[QueueRow], *,
             limit=row.limit,
             is_paused=line.is_paused,
             last_asked_at=line.last_asked_at,
+            workers=line.workers,
+            slots=line.slots,
+            reasons=line.reasons,
             mean_seconds=(mean := paces.get(row.name)),
             drain_seconds=drain_seconds(waiting=min(line.waiting, most), in_flight=line.in_flight, mean_seconds=mean),
         )

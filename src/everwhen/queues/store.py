@@ -143,9 +143,14 @@ async def put_share(
     return await fetch_optional(conn, _SQL["put_share"], params, int)
 
 
-async def count_lines(conn: Conn, *, tenant_id: UUID, queues: Sequence[str], most: int, now: datetime) -> list[LineRow]:
-    """Count what stands in these lines, in their order, up to `most` of each kind and priority."""
-    params = {"tenant_id": tenant_id, "queues": list(queues), "most": most, "now": now}
+async def count_lines(
+    conn: Conn, *, tenant_id: UUID, queues: Sequence[str], most: int, live: datetime, now: datetime
+) -> list[LineRow]:
+    """Count what stands in these lines, in their order, up to `most` of each kind and priority.
+
+    Workers that were seen after `live` count.
+    """
+    params = {"tenant_id": tenant_id, "queues": list(queues), "most": most, "live": live, "now": now}
     return await fetch_all(conn, _SQL["count_lines"], params, LineRow)
 
 

@@ -79,6 +79,9 @@ class LineOut(BaseModel):
     in_flight: int
     limit: int | None = Field(description="How many may be in flight, by the tenant or the platform; null: no limit.")
     paused: bool = Field(description="It, or the whole tenant, is paused.")
+    workers: int = Field(description="Workers that are live and take runs of it, the platform's included.")
+    slots: int = Field(description="How many runs these carry out at once, all together.")
+    reasons: list[str] = Field(description="What keeps its runs waiting, by the reasons of `why`.")
     last_asked_at: Utc | None = Field(
         description="When a worker of the tenant asked last; null: none in the last days."
     )
@@ -166,6 +169,9 @@ def line_out(line: Line) -> LineOut:
         in_flight=line.in_flight,
         limit=line.limit,
         paused=line.is_paused,
+        workers=line.workers,
+        slots=line.slots,
+        reasons=line.reasons,
         last_asked_at=line.last_asked_at,
         mean_seconds=line.mean_seconds,
         drain_seconds=line.drain_seconds,
