@@ -84,6 +84,27 @@ async def test_an_attempt_that_shows_no_progress_is_a_zombie(scene: Scene, serve
     assert running.row.run_id
 
 
+async def test_an_attempt_of_which_its_executor_says_that_it_does_nothing_is_one_at_once(
+    scene: Scene, server, work_database
+):
+    await scene.channel()
+    await scene.subscribe(AlertKind.RUN_ZOMBIE)
+    await make_task(scene.db, scene.tenant, name="report")
+    schedule = await make_schedule(scene.db, scene.tenant)
+    await make_run(scene.db, scene.tenant, state=RunState.RUNNING)
+    with psycopg.connect(server.superuser(work_database), autocommit=True) as conn:
+        conn.execute("update everwhen.runs set schedule_uid = %s", [schedule.uid])
+    await scene.execute(
+        "update everwhen.leases set lease_until = now() + interval '1 day', details = '{\"zombie\": false}'"
+    )
+    assert await look(scene, later=2 * MINUTE) == 0
+
+    await scene.execute("update everwhen.leases set details = '{\"zombie\": true}'")
+    found = [await look(scene, later=minutes * MINUTE) for minutes in (3, 4, 5)]
+
+    assert (sum(found), await kinds(scene)) == (1, ["run.zombie"])
+
+
 @pytest.fixture(autouse=True)
 def superuser(scene: Scene, server, work_database) -> None:
     """Who may change history."""

@@ -1,6 +1,7 @@
 """Heartbeats: a lease is renewed by its token, never past the attempt's time-out, and carries the wish to cancel."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -52,6 +53,18 @@ async def test_a_wish_to_cancel_comes_back_with_the_heartbeat(line):
     renewed = await beat(line, hold(one), hold(other))
 
     assert [renewed[lease.lease_token].cancel_requested for lease in (one, other)] == [True, False]
+
+
+async def test_a_zombie_is_noted_once_for_each_attempt_and_only_by_who_holds_it(line):
+    await line.fill(2)
+    one, other = await line.claim()
+    zombie = replace(hold(one), is_zombie=True)
+
+    for told in (replace(zombie, lease_token=one.lease_token + 999), zombie, zombie, hold(other)):
+        await beat(line, told)
+
+    query = "select run_id, attempt, reason from everwhen.events where kind = 'zombie'"
+    assert await line.rows(query) == [(one.run_id, 1, "executor.zombie")]
 
 
 @pytest.mark.parametrize("token", [-1, 0, 1, (1 << 63) - 1])

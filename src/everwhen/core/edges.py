@@ -21,7 +21,7 @@ from everwhen.core.lifecycle import TERMINAL, EventKind
 
 K = EventKind
 
-QUIET: Final[frozenset[str]] = frozenset({K.REFUSED, K.CANCEL_REQUESTED, K.ADOPTED, "rolled"})
+QUIET: Final[frozenset[str]] = frozenset({K.REFUSED, K.CANCEL_REQUESTED, K.ADOPTED, K.ZOMBIE, "rolled"})
 """Kinds that leave a run where it is."""
 
 VERDICTS: Final[frozenset[str]] = frozenset({K.SKIPPED, K.MISSED, K.COALESCED})

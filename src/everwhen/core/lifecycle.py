@@ -82,6 +82,7 @@ class EventKind(StrEnum):
     RELEASED = "released"
     CANCEL_REQUESTED = "cancel_requested"
     REFUSED = "refused"  # a stale report, recorded and without effect
+    ZOMBIE = "zombie"  # its executor has found that the attempt does nothing; once for each attempt
     SUCCEEDED = "succeeded"
     DEAD = "dead"
     CANCELLED = "cancelled"

@@ -300,6 +300,7 @@ def _renewal(lease: HeldLease) -> ToRenew:
         lease_token=parse_token(lease.lease_token),
         details=payload_text(lease.details),
         started_at=readable_instant(lease.started_at),
+        is_zombie=lease.zombie,
     )
 
 

@@ -170,6 +170,7 @@ class ToRenew:
     lease_token: int
     details: str | None = None
     started_at: datetime | None = None
+    is_zombie: bool = False
 
 
 class ClosedAttempt(msgspec.Struct, frozen=True, kw_only=True):

@@ -307,6 +307,16 @@ where l.tenant_id = any(%(tenant_ids)s::uuid[]) and l.run_id = any(%(run_ids)s::
   and (%(allowed)s::text[] is null or l.queue = any(%(allowed)s::text[])) -- the queues that the worker's token names
 returning l.run_id, l.lease_token, l.lease_until, l.cancel_requested_at is not null as cancel_requested;
 
+-- name: record_zombies
+-- Attempts that do nothing, as their executors say: once for each attempt, however often it is said.
+insert into everwhen.events (tenant_id, run_id, at, kind, attempt, reason)
+select l.tenant_id, l.run_id, %(now)s, 'zombie', l.attempt, 'executor.zombie'
+from unnest(%(tenant_ids)s::uuid[], %(run_ids)s::uuid[], %(tokens)s::bigint[]) as z (tenant_id, run_id, token)
+join everwhen.leases l on l.tenant_id = z.tenant_id and l.run_id = z.run_id and l.lease_token = z.token
+where not exists (
+  select from everwhen.events e
+  where e.tenant_id = l.tenant_id and e.run_id = l.run_id and e.kind = 'zombie' and e.attempt = l.attempt);
+
 -- name: find_held_input
 -- The input of a run, for whoever holds it now.
 select r.input::text as input

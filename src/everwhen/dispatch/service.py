@@ -202,6 +202,16 @@ class Dispatch:
                 deadline_grace_seconds=DEADLINE_GRACE_SECONDS,
                 now=now or conn.now,
             )
+            kept = {renewal.lease_token for renewal in renewals}
+            zombies = [lease for lease in leases if lease.is_zombie and lease.lease_token in kept]
+            if zombies:
+                await store.record_zombies(
+                    conn,
+                    tenant_ids=[lease.tenant_id for lease in zombies],
+                    run_ids=[lease.run_id for lease in zombies],
+                    tokens=[lease.lease_token for lease in zombies],
+                    now=now or conn.now,
+                )
             failpoints.hit("heartbeat.before_commit")
         failpoints.hit("heartbeat.after_commit")
         return {renewal.lease_token: renewal for renewal in renewals}

@@ -176,6 +176,14 @@ async def renew_leases(
     return await fetch_all(conn, _SQL["renew_leases"], params, Renewal)
 
 
+async def record_zombies(
+    conn: Conn, *, tenant_ids: Sequence[UUID], run_ids: Sequence[UUID], tokens: Sequence[int], now: datetime
+) -> int:
+    """Note in the histories of these runs that their attempts do nothing, unless that was noted."""
+    params = {"tenant_ids": list(tenant_ids), "run_ids": list(run_ids), "tokens": list(tokens), "now": now}
+    return await execute_count(conn, _SQL["record_zombies"], params)
+
+
 async def find_held_input(
     conn: Conn, *, tenant_id: UUID, run_id: UUID, token: int, allowed: Collection[str] | None, now: datetime
 ) -> str | None:

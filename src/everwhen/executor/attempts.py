@@ -15,7 +15,7 @@ from typing import Any, Final
 from everwhen.executor.home import Home
 from everwhen.executor.model import Ending, EndReason, Order, Usage
 from everwhen.executor.protocol import Method
-from everwhen.worker import Context, PayloadBroken, PayloadUnknown, Worker
+from everwhen.worker import AttemptEnded, Context, PayloadBroken, PayloadUnknown, Worker
 from everwhen.worker.errors import ProgramFailed
 
 TASK: Final = "task-service"
@@ -112,8 +112,9 @@ class ProgramConsole:
         if is_zombie == self._is_zombie:
             return
         self._is_zombie = is_zombie
-        with contextlib.suppress(Exception):  # the attempt is over: nobody is left to be told
-            self._context.heartbeat({"zombie": is_zombie, "cpu_seconds": round(usage.cpu_seconds, 3)})
+        details = {"zombie": is_zombie, "cpu_seconds": round(usage.cpu_seconds, 3)}
+        with contextlib.suppress(AttemptEnded):  # nobody is left to be told
+            (self._context.tell_zombie if is_zombie else self._context.heartbeat)(details)
 
     def say(self, ending: Ending) -> None:
         """Write how it ended, where people look for it."""

@@ -241,6 +241,11 @@ class Context:
         """What was written to the log of a context for tests."""
         return bytes(self._logged)
 
+    def tell_zombie(self, details: object) -> None:
+        """Tell that the attempt does nothing, with progress that says so; for executors, which can see that."""
+        self._lease.zombie = True
+        self.heartbeat(details)
+
     def has_log(self) -> bool:
         """Say whether anything was written to the log."""
         return self._log is not None

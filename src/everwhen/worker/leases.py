@@ -79,6 +79,7 @@ class Lease:
         "run",
         "started_at",
         "timed_out",
+        "zombie",
     )
 
     def __init__(self, run: ClaimedRun, *, sent: float, received: float, duration: float) -> None:
@@ -96,6 +97,7 @@ class Lease:
         self.cancel_requested = False
         self.cancel_seen = False
         self.timed_out = False
+        self.zombie = False
         self.released = False
         self.reporting = False
 
@@ -227,6 +229,7 @@ class LeaseKeeper:
                 lease_token=lease.run.lease_token,
                 details=taken or NOTHING,
                 started_at=lease.started_at,
+                zombie=lease.zombie,
             )
             for lease, taken in zip(batch, details, strict=True)
         ]

@@ -113,6 +113,7 @@ class HeldLease(msgspec.Struct, kw_only=True, frozen=True):
     """One lease to renew; `details` is progress for people, not for the server.
 
     `started_at` is when the function was called, by the server's clock as the worker knows it; None before.
+    `zombie`: an executor has found that the attempt does nothing.
     """
 
     tenant_id: UUID
@@ -120,6 +121,7 @@ class HeldLease(msgspec.Struct, kw_only=True, frozen=True):
     lease_token: str
     details: msgspec.Raw = NOTHING
     started_at: datetime | None = None
+    zombie: bool = False
 
 
 class HeartbeatRequest(msgspec.Struct, kw_only=True, frozen=True):

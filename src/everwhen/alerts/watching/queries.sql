@@ -50,9 +50,12 @@ select tenant_id, 'run.late', since, run_id from told;
 
 -- name: find_suspects
 -- Attempts that hold their lease for three times as long as the longest of the latest twenty successes of their schedule
--- took, and for a minute at least. Fewer than five successes say nothing.
-select o.tenant_id, o.run_id, o.attempt, p.patience,
-       case when o.details is null then o.claimed_at else %(now)s end as since, md5(coalesce(o.details::text, '')) as progress
+-- took, and for a minute at least. Fewer than five successes say nothing. Those of which their executor says that they do
+-- nothing need no comparison.
+select o.tenant_id, o.run_id, o.attempt,
+       case when o.details ->> 'zombie' = 'true' then interval '0' else p.patience end as patience,
+       case when o.details is null or o.details ->> 'zombie' = 'true' then o.claimed_at else %(now)s end as since,
+       md5(coalesce(o.details::text, '')) as progress
 from (select distinct k.tenant_id from everwhen.subscription_kinds k where k.kind = 'run.zombie') n
 cross join lateral (
   select o.* from everwhen.leases o
@@ -77,7 +80,7 @@ cross join lateral (
       where a.tenant_id = o.tenant_id and a.run_id = h.run_id and a.outcome = 'succeeded' offset 0) a
     order by h.run_id desc
     limit 20) a) p
-where p.successes >= 5 and o.claimed_at + p.patience < %(now)s;
+where p.successes >= 5 and o.claimed_at + p.patience < %(now)s or o.details ->> 'zombie' = 'true';
 
 -- name: see_suspects
 -- Since when each has reported the same: since now, if it has reported something else than at the last look.
