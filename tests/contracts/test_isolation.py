@@ -581,19 +581,20 @@ async def call(client, operation: str, method: str, path: str, *, tenant: str, t
     return answer.status_code, text
 
 
-async def leaks(db: Database, server, name: str) -> list[str]:
-    """Where tenant B hears or does anything of tenant A's."""
+async def leaks(db: Database, server, name: str, *, only: frozenset[str] | None = None) -> list[str]:
+    """Where tenant B hears or does anything of tenant A's, by every operation, or by `only` these."""
     _, canary = await furnish(db, name=CANARY)
     other, own = await furnish(db, name="other")
     app = app_with_payloads(db)
+    asked = {each: how for each, how in operations(app).items() if only is None or each in only}
     before, found = rows_of(server, name), []
     async with client_of(app, token_of("admin", tenant_id=other.id)) as client:
-        for operation, (method, path) in operations(app).items():
+        for operation, (method, path) in asked.items():
             found += await differences(client, operation, method, path, canary=canary, own=own)
     if rows_of(server, name) != before:
         found.append("rows of the other tenant have changed")
     async with client_of(app, token_of("admin", tenant_id=other.id)) as client:
-        for operation, (method, path) in operations(app).items():
+        for operation, (method, path) in asked.items():
             status, text = await call(client, operation, method, path, tenant=own.tenant, things=own)
             found += [f"{operation} on one's own: {status} {text}"] if status >= 400 else []
             found += [f"{operation} on one's own tells of the other"] if CANARY in text else []
@@ -680,7 +681,10 @@ async def test_without_both_the_leak_is_found(scratch, server, fresh_database, m
     # What only foreign keys stop by then answers 500, and each trace of one would take half a minute to print.
     monkeypatch.setattr(edge, "log", Mock())
 
-    found = await leaks(scratch, server, fresh_database)
+    # Three kinds of leak are enough to see that what finds none above would have found some.
+    found = await leaks(
+        scratch, server, fresh_database, only=frozenset({"list_tasks", "get_schedule", "pause_schedule"})
+    )
 
     assert any("list_tasks on one's own tells of the other" in leak for leak in found)
     assert any("get_schedule by the other's name" in leak for leak in found)

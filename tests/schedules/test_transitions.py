@@ -23,7 +23,7 @@ from everwhen.schedules.scheduler import Scheduler
 from tests.factories import TESTER, make_task, make_tenant
 
 YEAR_BEFORE = datetime(2026, 1, 2, tzinfo=UTC)
-BEFORE, BEHIND = timedelta(hours=13), timedelta(hours=26)  # a skip is written when the next fire is looked for
+BEFORE, BEHIND = timedelta(hours=5), timedelta(hours=26)  # a skip is written when the next fire is looked for
 EXPRESSIONS = {
     "America/New_York": ("30 2 * * *", "30 1 * * *", "*/30 1-3 * * *"),
     "Australia/Lord_Howe": ("15 2 * * *", "45 1 * * *", "*/15 */2 * * *"),

@@ -49,7 +49,7 @@ def serve(fleet: Fleet, folder: Path, failpoint: str) -> tuple[Process, int]:
         except httpx2.HTTPError:
             return False
 
-    wait_until(is_ready, seconds=60, what="the API is ready")
+    wait_until(is_ready, seconds=150, what="the API is ready")
     return process, port
 
 
@@ -82,7 +82,7 @@ def test_a_killed_upload_leaves_a_payload_or_nothing(
 
     with pytest.raises(httpx2.HTTPError):
         upload(fleet, port)
-    process.wait(10)
+    process.wait(30)
     assert len(files(folder)) == pieces
 
     asyncio.run(sweep(fleet, folder))
