@@ -1,4 +1,4 @@
-"""The machine of `life_machine` on a real database: ten thousand steps, and that it catches what is broken.
+"""The machine of `life_machine` on a real database: five thousand steps, and that it catches what is broken.
 
 EVERWHEN_MACHINE_STEPS sets how many steps each of the two kinds takes at least; `make chaos` takes more.
 """
@@ -22,7 +22,7 @@ from everwhen.verify.service import verify
 from tests.database import TestServer
 from tests.dispatch.life_machine import LifeMachine, SteppedDatabase, World, open_eye
 
-STEPS = int(os.environ.get("EVERWHEN_MACHINE_STEPS", "5000"))
+STEPS = int(os.environ.get("EVERWHEN_MACHINE_STEPS", "2500"))
 STEPS_AN_EXAMPLE = 100
 FEW = 5
 
