@@ -67,7 +67,7 @@ from everwhen.core.claim_limits import Candidate, Decided, Resource, Room, decid
 from everwhen.postgres.pool import Connection
 from everwhen.postgres.wakeups import line_topic, notify
 
-DEPTHS: Final = (1, 50, 200, 500, 500)
+DEPTHS: Final = (1, 50, 200, 200)
 """How many due runs are looked at in each round of one claim, at least: those in front of it were parked."""
 
 MOST_RELEASED: Final = 64
@@ -95,6 +95,7 @@ class Sitting:
     """
 
     now: datetime
+    is_second: bool = False
     limits: dict[TaskKey, TaskLimit] = field(default_factory=dict[TaskKey, TaskLimit])
     rooms: dict[TaskKey, Room] = field(default_factory=dict[TaskKey, Room])
     key_rooms: dict[KeyOfTask, Room] = field(default_factory=dict[KeyOfTask, Room])
@@ -107,10 +108,19 @@ class Sitting:
 
 
 async def choose(
-    conn: Connection, lines: Sequence[Line], *, tasks: Sequence[str] | None, limit: int, now: datetime
+    conn: Connection,
+    lines: Sequence[Line],
+    *,
+    tasks: Sequence[str] | None,
+    limit: int,
+    now: datetime,
+    is_second: bool = False,
 ) -> Sitting:
-    """Lock and decide: `taken` are the runs to lease, which the caller does next; what is in their way is parked."""
-    sitting = Sitting(now=now)
+    """Lock and decide: `taken` are the runs to lease, which the caller does next; what is in their way is parked.
+
+    `is_second`: the transaction has chosen before, and holds limits already, so it waits for no others.
+    """
+    sitting = Sitting(now=now, is_second=is_second)
     await _release_due(conn, sitting, lines)
     order = {(line.tenant_id, line.queue): index for index, line in enumerate(lines)}
     quotas = {(line.tenant_id, line.queue): line.quota for line in lines}
@@ -191,8 +201,8 @@ async def _hold(conn: Connection, sitting: Sitting, wanted: Iterable[TaskKey]) -
     """Lock the limits of these tasks; those that would have to be waited for out of order only if they are free."""
     new = sorted(set(wanted) - sitting.limits.keys())
     last = max(sitting.limits, default=None)
-    ahead = [key for key in new if last is None or key > last]
-    behind = [key for key in new if last is not None and key < last]
+    ahead = [key for key in new if not sitting.is_second and (last is None or key > last)]
+    behind = [key for key in new if key not in ahead]
     found = await store.lock_free_limits(conn, **store.columns(behind)) if behind else []
     found += await store.lock_limits(conn, **store.columns(ahead)) if ahead else []
     for limit in found:

@@ -285,7 +285,7 @@ async def claim_on(conn: Connection, claim: Claim, *, turn: Round, now: datetime
     if leases and claim.tenant_id is None:
         if more := sharing.second_helping(shares, leases, limit=claim.limit):
             rest = replace(claim, limit=claim.limit - len(leases))
-            leases = [*leases, *await _leased(conn, rest, more, now=now)]
+            leases = [*leases, *await _leased(conn, rest, more, now=now, is_second=True)]
         await sharing.charge(conn, shares, leases, limit=claim.limit)
     if leases:
         return Grant(leases=leases, now=now)
@@ -357,18 +357,22 @@ async def _with_load(conn: Connection, rows: Sequence[LaneRow]) -> list[Lane]:
     ]
 
 
-async def _leased(conn: Connection, claim: Claim, shares: Sequence[Share], *, now: datetime) -> list[Lease]:
+async def _leased(
+    conn: Connection, claim: Claim, shares: Sequence[Share], *, now: datetime, is_second: bool = False
+) -> list[Lease]:
     if any(share.lane.is_limited for share in shares):
-        return await _take_within_limits(conn, claim, shares, now=now)
+        return await _take_within_limits(conn, claim, shares, now=now, is_second=is_second)
     leases = await _take(conn, claim, shares, capped=shares, now=now)
     if unmarked := {(lease.tenant_id, lease.queue) for lease in leases if lease.is_limited}:
         raise UnmarkedLanes(unmarked)
     return leases
 
 
-async def _take_within_limits(conn: Connection, claim: Claim, shares: Sequence[Share], *, now: datetime) -> list[Lease]:
+async def _take_within_limits(
+    conn: Connection, claim: Claim, shares: Sequence[Share], *, now: datetime, is_second: bool
+) -> list[Lease]:
     lines = [Line(tenant_id=share.lane.tenant_id, queue=share.lane.queue, quota=share.quota) for share in shares]
-    sitting = await claim_limits.choose(conn, lines, tasks=claim.tasks, limit=claim.limit, now=now)
+    sitting = await claim_limits.choose(conn, lines, tasks=claim.tasks, limit=claim.limit, now=now, is_second=is_second)
     leases: list[Lease] = []
     if sitting.taken:
         leases = await _take(conn, claim, (), capped=shares, now=now, chosen=sitting.taken)
