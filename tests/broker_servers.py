@@ -93,18 +93,20 @@ class Servers:
 class NatsServers(Servers):
     """`nats-server`, with JetStream on disk and every write synchronised."""
 
-    def __init__(self, root: Path, count: int, *, extra: str = LOGIN, scheme: str = "nats") -> None:
+    def __init__(
+        self, root: Path, count: int, *, extra: str = LOGIN, scheme: str = "nats", sync: str = "always"
+    ) -> None:
         super().__init__(root, count)
         ports = free_ports(3 * count)
         self.ports, self.routes, self.monitors = ports[:count], ports[count : 2 * count], ports[2 * count :]
-        self.extra, self.scheme = extra, scheme
+        self.extra, self.scheme, self.sync = extra, scheme, sync
         for number in range(count):
             self.start(number)
 
     def start(self, number: int) -> None:
         """Start one, again perhaps."""
         routes = ", ".join(f"nats://127.0.0.1:{port}" for port in self.routes)
-        store = f'store_dir: "{self.root}/{number}", max_mem: 64M, max_file: 1G, sync_interval: always'
+        store = f'store_dir: "{self.root}/{number}", max_mem: 64M, max_file: 1G, sync_interval: {self.sync}'
         lines = [
             f"server_name: n{number}",
             f"listen: 127.0.0.1:{self.ports[number]}",

@@ -11,8 +11,8 @@ from tests.dispatch.brokers.conformance import ACME, OTHER, Conformance, notice,
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory):
-    """One server for the suite."""
-    with running(RabbitServers(tmp_path_factory.mktemp("rabbitmq"), 1)) as started:
+    """Three nodes for the suite: a quorum queue is made for a majority, and one node that was killed is none."""
+    with running(RabbitServers(tmp_path_factory.mktemp("rabbitmq"), 3)) as started:
         yield started
 
 

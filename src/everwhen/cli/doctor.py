@@ -41,7 +41,7 @@ class Finding:
 def doctor(url: str | None, tenant: str | None, output: str) -> None:
     """Check the server, the token, clocks, the time zone database and the schema; exit code 1 if anything fails."""
     target = find_target(url=url, tenant=tenant)
-    findings = [*_server(target), _zones(), *_database()]
+    findings = [*_server(target), _zones(), *_database(), *_brokers()]
     if output == "json":
         document = {"apiVersion": "everwhen/v1", "kind": "FindingList", "items": [asdict(f) for f in findings]}
         click.echo(json.dumps(document | {"next": None}, indent=2))
@@ -132,6 +132,19 @@ def _database() -> list[Finding]:
     schema = _schema(conninfo)
     keys = None if settings.sealing_keys is None else settings.sealing_keys.get_secret_value()
     return [schema, *([_sealing(conninfo, keys), *_audit(conninfo, settings)] if schema.verdict == "ok" else [])]
+
+
+def _brokers() -> list[Finding]:
+    """Look at the brokers that are set here."""
+    from everwhen.cli.brokers import find_of_brokers
+    from everwhen.config import load
+    from everwhen.errors import ConfigurationError
+
+    try:
+        settings = load()
+    except ConfigurationError:
+        return []  # told already
+    return [Finding(**found._asdict()) for found in find_of_brokers(settings)]
 
 
 def _sealing(conninfo: str, keys: str | None) -> Finding:
