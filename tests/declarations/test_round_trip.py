@@ -149,6 +149,7 @@ def test_what_is_as_by_default_is_not_declared(spec):
             "heartbeat_timeout_seconds": st.sampled_from([None, 5.0]),
             "max_in_flight": st.sampled_from([None, 3]),
             "rate": st.sampled_from([None, {"tokens": 5, "seconds": 1.0}, {"tokens": 5, "seconds": 1.0, "burst": 9}]),
+            "requires": st.sampled_from([None, {"labels": {"zone": "a"}, "resources": {"gpu": 1.0}}]),
             "concurrency": st.sampled_from([None, {"key": ["/customer/id", "/a~1b"], "max_in_flight": 2}]),
             "tags": st.lists(st.sampled_from(["a", "b"]), max_size=3),
             "retry": st.fixed_dictionaries(

@@ -17,6 +17,17 @@ async def client(database):
         yield opened
 
 
+async def test_requirements_are_set_replaced_and_taken_away(client):
+    requires = {"labels": {"zone": "a"}, "resources": {"gpu": 1}}
+    made = await client.post(PATH, json={"name": "train", "requires": requires})
+    assert made.json()["requires"] == requires
+    changed = await client.patch(f"{PATH}/train", json={"requires": {"resources": {"gpu": 2.5}}})
+    assert changed.json()["requires"] == {"labels": {}, "resources": {"gpu": 2.5}}
+    changed = await client.patch(f"{PATH}/train", json={"requires": None})
+
+    assert changed.json()["requires"] is None
+
+
 async def test_a_task_has_defaults_that_its_answer_tells(client):
     made = (await client.post(PATH, json={"name": "report"})).json()
 
@@ -40,6 +51,7 @@ async def test_a_task_has_defaults_that_its_answer_tells(client):
         "max_in_flight": None,
         "rate": None,
         "concurrency": None,
+        "requires": None,
         "tags": [],
         "owner": None,
         "revision": 1,
@@ -106,6 +118,12 @@ WRONG = [
     ({"name": "x", "rate": {"tokens": 0, "seconds": 1}}, "/rate/tokens"),
     ({"name": "x", "rate": {"tokens": 1, "seconds": 0}}, "/rate/seconds"),
     ({"name": "x", "rate": {"tokens": 1, "seconds": 90_000}}, "/rate/seconds"),
+    ({"name": "x", "requires": {}}, "/requires"),
+    ({"name": "x", "requires": {"labels": {"zone": ""}}}, "/requires/labels/zone"),
+    ({"name": "x", "requires": {"labels": {"zone": "a\u2028b"}}}, "/requires/labels/zone"),
+    ({"name": "x", "requires": {"resources": {"gpu": 0}}}, "/requires/resources/gpu"),
+    ({"name": "x", "requires": {"resources": {"gpu": "1"}}}, "/requires/resources/gpu"),
+    ({"name": "x", "requires": {"resources": {f"r{n}": 1 for n in range(17)}}}, "/requires/resources"),
     ({"name": "x", "concurrency": {"key": ["/a"]}}, "/concurrency"),
     ({"name": "x", "concurrency": {"key": [], "max_in_flight": 1}}, "/concurrency/key"),
     ({"name": "x", "concurrency": {"key": ["a"], "max_in_flight": 1}}, "/concurrency/key/0"),

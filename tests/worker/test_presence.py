@@ -124,6 +124,30 @@ def test_what_was_fetched_ahead_is_given_back_when_it_is_drained(fleet, start):
     assert sorted(fleet.report(run)["outcome"] for run in runs) == ["released", "succeeded"]
 
 
+def test_a_worker_offers_what_its_runs_leave_free_all_of_it_by_one_claim(fleet, start):
+    gate, begun = threading.Event(), threading.Event()
+
+    def train():
+        begun.set()
+        assert gate.wait(45)
+
+    run = fleet.add("train", resources={"gpu": 1})
+    worker = Worker(labels={"zone": "a"}, resources={"gpu": 3})
+    worker.task("train")(train)
+    start(worker, fetchers=2)
+    assert begun.wait(45)
+    wait_until(lambda: last(fleet)["in_use"] == {"gpu": 1}, "the beat tells what is in use")
+    claims = len(fleet.claims)
+    wait_until(lambda: len(fleet.claims) >= claims + 4, "further claims")
+    gate.set()
+    fleet.report(run)
+    wait_until(lambda: any(claim["free"] == {"gpu": 3} for claim in fleet.claims[claims:]), "all is offered again")
+
+    assert fleet.claims[0]["labels"] == {"zone": "a"}
+    assert sorted(claim["free"].get("gpu", 0) for claim in fleet.claims[:2]) == [0, 3]
+    assert all(claim["free"].get("gpu", 0) in {0, 2} for claim in fleet.claims[claims : claims + 4])
+
+
 class Script:
     """A transport that answers as it is told."""
 
@@ -184,6 +208,7 @@ def test_what_is_no_pair_is_refused(read, text):
 
 
 def last(fleet):
+    wait_until(lambda: fleet.said, "a beat")
     (said,) = fleet.said.values()
     return said[-1]
 

@@ -109,7 +109,7 @@ def test_an_empty_answer_before_its_time_is_not_asked_again_at_once():
     names = ("tasks", "transport", "intake", "room", "pace", "outage", "backoff", "clock", "instance")
     parts = dict.fromkeys((*names, "on_held_back"))
     fetcher = Fetcher(settings=settings, jitter=lambda: 0.5, **parts)
-    assert (fetcher._early(0.01), fetcher._early(20.0)) == (0.375, 0.0)
+    assert (fetcher._early(0.01, wait=20.0), fetcher._early(20.0, wait=20.0)) == (0.375, 0.0)
 
 
 def test_delays_double_up_to_a_limit_and_never_undercut_the_server():

@@ -13,7 +13,7 @@ TaskKey = tuple[UUID, str]
 
 
 class CandidateRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A due run, locked. `limit_key` None: its task has no limit; empty: it makes no key."""
+    """A due run, locked. `limit_key` None: its task has no limit; empty: it makes no key. `requires` is JSON text."""
 
     tenant_id: UUID
     queue: str
@@ -24,6 +24,7 @@ class CandidateRow(msgspec.Struct, frozen=True, kw_only=True):
     limit_group: str | None
     place: str
     limit_key: str | None
+    requires: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,7 @@ class TaskLimit:
     has_parked: bool
     release_at: datetime | None
     adopts_until: datetime | None
+    requires: str | None
 
     @property
     def key(self) -> TaskKey:
@@ -71,13 +73,22 @@ class TaskLimit:
     @property
     def is_over(self) -> bool:
         """Say whether the task has no limit any more."""
-        return self.max_in_flight is None and self.rate_tokens is None and not self.has_keys
+        return self.max_in_flight is None and self.rate_tokens is None and not self.has_keys and self.requires is None
 
 
 def _rate(tokens: int | None, seconds: float | None, burst: int | None) -> Rate | None:
     if tokens is None or seconds is None:
         return None
     return Rate(tokens=tokens, seconds=seconds, burst=tokens if burst is None else burst)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittingTask:
+    """A task of which runs are parked that fit a worker; `requires` is JSON text."""
+
+    tenant_id: UUID
+    task: str
+    requires: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

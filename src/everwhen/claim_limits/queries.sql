@@ -59,7 +59,7 @@ with candidate as materialized (
         for update skip locked) w) w
     limit lane.depth) w
 )
-select c.tenant_id, c.queue, c.task, c.priority, c.available_at, c.run_id, c.limit_group, c.place::text as place, l.limit_key
+select c.tenant_id, c.queue, c.task, c.priority, c.available_at, c.run_id, c.limit_group, c.place::text as place, l.limit_key, l.requires
 from candidate c
 left join lateral (
   select case when t.key_paths is null then '' else (
@@ -67,7 +67,8 @@ left join lateral (
                     (select jsonb_agg(r.input #> array(select jsonb_array_elements_text(p.path)) order by p.n)
                      from jsonb_array_elements(t.key_paths) with ordinality as p (path, n))::text, 'UTF8')), 'hex'), 32)
            from everwhen.runs r
-           where r.tenant_id = c.tenant_id and r.run_id = c.run_id) end as limit_key
+           where r.tenant_id = c.tenant_id and r.run_id = c.run_id) end as limit_key,
+         t.requires::text as requires
   from everwhen.task_limits t
   where t.tenant_id = c.tenant_id and t.task = c.task
   offset 0) l on true;
@@ -83,7 +84,7 @@ with candidate as materialized (
     and (%(tasks)s::text[] is null or w.task = any(%(tasks)s::text[]))
   for update skip locked
 )
-select c.tenant_id, c.queue, c.task, c.priority, c.available_at, c.run_id, c.limit_group, c.place::text as place, l.limit_key
+select c.tenant_id, c.queue, c.task, c.priority, c.available_at, c.run_id, c.limit_group, c.place::text as place, l.limit_key, l.requires
 from candidate c
 left join lateral (
   select case when t.key_paths is null then '' else (
@@ -91,7 +92,8 @@ left join lateral (
                     (select jsonb_agg(r.input #> array(select jsonb_array_elements_text(p.path)) order by p.n)
                      from jsonb_array_elements(t.key_paths) with ordinality as p (path, n))::text, 'UTF8')), 'hex'), 32)
            from everwhen.runs r
-           where r.tenant_id = c.tenant_id and r.run_id = c.run_id) end as limit_key
+           where r.tenant_id = c.tenant_id and r.run_id = c.run_id) end as limit_key,
+         t.requires::text as requires
   from everwhen.task_limits t
   where t.tenant_id = c.tenant_id and t.task = c.task
   offset 0) l on true;
@@ -101,7 +103,7 @@ left join lateral (
 -- order of the arrays, so that two never wait for each other.
 select t.tenant_id, t.task, t.queue, t.max_in_flight, t.rate_tokens, t.rate_seconds, t.rate_burst, t.rate_full_at,
        t.key_paths is not null as has_keys, t.key_max_in_flight, t.key_rate_tokens, t.key_rate_seconds, t.key_rate_burst,
-       t.key_version, t.has_parked, t.release_at, t.adopts_until
+       t.key_version, t.has_parked, t.release_at, t.adopts_until, t.requires::text as requires
 from unnest(%(tenant_ids)s::uuid[], %(tasks)s::text[]) as q (tenant_id, task)
 cross join lateral (
   select t.* from everwhen.task_limits t
@@ -112,7 +114,7 @@ cross join lateral (
 -- The same without waiting, for whoever holds other rows already.
 select t.tenant_id, t.task, t.queue, t.max_in_flight, t.rate_tokens, t.rate_seconds, t.rate_burst, t.rate_full_at,
        t.key_paths is not null as has_keys, t.key_max_in_flight, t.key_rate_tokens, t.key_rate_seconds, t.key_rate_burst,
-       t.key_version, t.has_parked, t.release_at, t.adopts_until
+       t.key_version, t.has_parked, t.release_at, t.adopts_until, t.requires::text as requires
 from unnest(%(tenant_ids)s::uuid[], %(tasks)s::text[]) as q (tenant_id, task)
 cross join lateral (
   select t.* from everwhen.task_limits t
@@ -123,7 +125,7 @@ cross join lateral (
 -- The next tasks of which some runs are parked, for the backstop. Never waits.
 select t.tenant_id, t.task, t.queue, t.max_in_flight, t.rate_tokens, t.rate_seconds, t.rate_burst, t.rate_full_at,
        t.key_paths is not null as has_keys, t.key_max_in_flight, t.key_rate_tokens, t.key_rate_seconds, t.key_rate_burst,
-       t.key_version, t.has_parked, t.release_at, t.adopts_until
+       t.key_version, t.has_parked, t.release_at, t.adopts_until, t.requires::text as requires
 from everwhen.task_limits t
 where t.has_parked and (t.tenant_id, t.task) > (%(after_tenant_id)s, %(after_task)s)
 order by t.tenant_id, t.task
@@ -140,6 +142,41 @@ cross join lateral (
   where t.tenant_id = q.tenant_id and t.queue = q.queue and t.release_at <= %(now)s
   order by t.release_at
   limit %(limit)s) t;
+
+-- name: find_fitting
+-- Tasks of which runs are parked that did not fit the worker that met them, and that fit this one.
+select t.tenant_id, t.task, t.requires::text as requires
+from everwhen.task_limits t
+where t.tenant_id = any(%(tenant_ids)s::uuid[]) and t.has_unfit
+  and (%(tasks)s::text[] is null or t.task = any(%(tasks)s::text[]))
+  and everwhen.fits(t.requires, %(labels)s::jsonb, %(free)s::jsonb)
+order by t.tenant_id, t.task
+limit %(limit)s;
+
+-- name: offer_fitting
+-- Put those of them back into their line that are first in it, for the claim that does this to look at.
+with chosen as materialized (
+  select w.place
+  from unnest(%(tenant_ids)s::uuid[], %(tasks)s::text[], %(rooms)s::int[]) as g (tenant_id, task, room)
+  cross join lateral (
+    select w.ctid as place
+    from everwhen.waiting w
+    where w.tenant_id = g.tenant_id and w.task = g.task and w.limit_group = 'parked fit'
+      and w.queue = any(%(queues)s::text[])
+    order by w.priority, w.available_at -- -1 - p stands there: the highest priority is the lowest number
+    limit g.room
+    for update skip locked) w
+)
+update everwhen.waiting w
+set priority = -1 - w.priority, limit_group = 'offered fit'
+from chosen c
+where w.ctid = c.place;
+
+-- name: mark_unfit
+update everwhen.task_limits t
+set has_unfit = m.has_unfit
+from unnest(%(tenant_ids)s::uuid[], %(tasks)s::text[], %(has_unfit)s::boolean[]) as m (tenant_id, task, has_unfit)
+where t.tenant_id = m.tenant_id and t.task = m.task and t.has_unfit <> m.has_unfit;
 
 -- name: count_in_flight
 -- Run after the rows of the tasks are locked, so that its snapshot sees every lease that an earlier claim has committed.
@@ -325,7 +362,7 @@ update everwhen.lanes set is_limited = true where tenant_id = %(tenant_id)s and 
 -- What tasks say, as claims read it. The row of a task that has no limit any more stays until nothing of it is parked.
 insert into everwhen.task_limits as l
   (tenant_id, task, queue, max_in_flight, rate_tokens, rate_seconds, rate_burst, key_paths, key_max_in_flight,
-   key_rate_tokens, key_rate_seconds, key_rate_burst, key_version, adopts_until)
+   key_rate_tokens, key_rate_seconds, key_rate_burst, key_version, adopts_until, requires)
 select t.tenant_id, t.name, t.queue, t.max_in_flight, (t.rate ->> 'tokens')::int, (t.rate ->> 'seconds')::float8,
        (t.rate ->> 'burst')::int,
        (select jsonb_agg((
@@ -334,14 +371,14 @@ select t.tenant_id, t.name, t.queue, t.max_in_flight, (t.rate ->> 'tokens')::int
         from jsonb_array_elements_text(t.concurrency -> 'key') with ordinality as k (pointer, n)),
        (t.concurrency ->> 'max_in_flight')::int, (t.concurrency #>> '{rate,tokens}')::int,
        (t.concurrency #>> '{rate,seconds}')::float8, (t.concurrency #>> '{rate,burst}')::int, %(version)s,
-       %(adopts_until)s
+       %(adopts_until)s, t.requires
 from everwhen.tasks t
 where t.tenant_id = any(%(tenant_ids)s::uuid[]) and t.name = any(%(tasks)s::text[])
-  and (t.max_in_flight is not null or t.rate is not null or t.concurrency is not null
+  and (t.max_in_flight is not null or t.rate is not null or t.concurrency is not null or t.requires is not null
        or exists (select from everwhen.task_limits l where l.tenant_id = t.tenant_id and l.task = t.name))
 order by t.tenant_id, t.name
 on conflict (tenant_id, task) do update
-set queue = excluded.queue, max_in_flight = excluded.max_in_flight, rate_tokens = excluded.rate_tokens,
+set queue = excluded.queue, requires = excluded.requires, max_in_flight = excluded.max_in_flight, rate_tokens = excluded.rate_tokens,
     rate_seconds = excluded.rate_seconds, rate_burst = excluded.rate_burst, key_paths = excluded.key_paths,
     key_max_in_flight = excluded.key_max_in_flight, key_rate_tokens = excluded.key_rate_tokens,
     key_rate_seconds = excluded.key_rate_seconds, key_rate_burst = excluded.key_rate_burst,
@@ -354,7 +391,7 @@ set queue = excluded.queue, max_in_flight = excluded.max_in_flight, rate_tokens 
 delete from everwhen.task_limits t
 using unnest(%(tenant_ids)s::uuid[], %(tasks)s::text[]) as d (tenant_id, task)
 where t.tenant_id = d.tenant_id and t.task = d.task and not t.has_parked and t.max_in_flight is null
-  and t.rate_tokens is null and t.key_paths is null;
+  and t.rate_tokens is null and t.key_paths is null and t.requires is null;
 
 -- name: find_parked
 -- What a parked run waits for, with the limit and what is in flight by it.

@@ -121,6 +121,8 @@ async def let_go(
         load = loads[limit.key, None]
         left = budgets[limit.key] = budget(_room(limit, load, now=now), offered=load.offered)
         offers += [_Offer(limit.key, each.value, left) for each in (Resource.TASK, Resource.RATE)]
+        if limit.requires is None:  # nor does it require anything of a worker any more
+            offers.append(_Offer(limit.key, Resource.FIT.value, left))
         for key, limit_key in keys:
             if key == limit.key:
                 offers += _of_key(
@@ -234,6 +236,11 @@ async def _mark(conn: Connection, limits: Sequence[TaskLimit], *, now: datetime,
     if not looked:
         return
     parked = {each.key: await _parked_kinds(conn, each) for each in looked}
+    await store.mark_unfit(
+        conn,
+        **store.columns([each.key for each in looked]),
+        has_unfit=[Resource.FIT in parked[each.key] for each in looked],
+    )
     await store.mark_parked(
         conn,
         **store.columns([each.key for each in looked]),

@@ -53,6 +53,8 @@ attempt and what it lets go are one transaction. A wake-up that is lost costs a 
 nothing.
 """
 
+import functools
+import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -63,6 +65,7 @@ from uuid import UUID
 from everwhen.claim_limits import store
 from everwhen.claim_limits.model import CandidateRow, TaskKey, TaskLimit
 from everwhen.claim_limits.releasing import let_go
+from everwhen.core.capability import Capacity, Requirements, fits, most_at_once, requirements_from_json
 from everwhen.core.claim_limits import Candidate, Decided, Resource, Room, decide
 from everwhen.postgres.pool import Connection
 from everwhen.postgres.wakeups import line_topic, notify
@@ -72,6 +75,14 @@ DEPTHS: Final = (1, 50, 200, 200)
 
 MOST_RELEASED: Final = 64
 """Of how many tasks one claim lets runs go that waited for a token."""
+
+MOST_FITTING: Final = 64
+"""Of how many tasks one claim looks for runs that were parked because they did not fit another worker."""
+
+MOST_OFFERED_FITTING: Final = 500
+"""How many such runs it looks at."""
+
+NO_REQUIREMENTS: Final = Requirements()
 
 LaneKey = tuple[UUID, str]
 KeyOfTask = tuple[TaskKey, str]
@@ -104,24 +115,28 @@ class Sitting:
     taken: list[CandidateRow] = field(default_factory=list[CandidateRow])
     parked: list[tuple[CandidateRow, Resource]] = field(default_factory=list[tuple[CandidateRow, Resource]])
     passed: list[UUID] = field(default_factory=list[UUID])
+    capacity: Capacity = field(default_factory=Capacity)
+    free: dict[str, float] = field(default_factory=dict[str, float])
     left: set[LaneKey] = field(default_factory=set[LaneKey])
 
 
-async def choose(
+async def choose(  # noqa: PLR0913  # who asks, for what, and how
     conn: Connection,
     lines: Sequence[Line],
     *,
     tasks: Sequence[str] | None,
     limit: int,
     now: datetime,
+    capacity: Capacity,
     is_second: bool = False,
 ) -> Sitting:
     """Lock and decide: `taken` are the runs to lease, which the caller does next; what is in their way is parked.
 
     `is_second`: the transaction has chosen before, and holds limits already, so it waits for no others.
     """
-    sitting = Sitting(now=now, is_second=is_second)
+    sitting = Sitting(now=now, is_second=is_second, capacity=capacity, free=dict(capacity.free))
     await _release_due(conn, sitting, lines)
+    await _offer_fitting(conn, sitting, lines, tasks=tasks, limit=limit)
     order = {(line.tenant_id, line.queue): index for index, line in enumerate(lines)}
     quotas = {(line.tenant_id, line.queue): line.quota for line in lines}
     for depth in DEPTHS:
@@ -155,7 +170,7 @@ async def settle(conn: Connection, sitting: Sitting) -> None:
     await notify(conn, (line_topic(tenant_id, queue) for tenant_id, queue in sitting.left))
 
 
-async def choose_named(
+async def choose_named(  # noqa: PLR0913  # as `choose`, and which
     conn: Connection,
     lines: Sequence[Line],
     *,
@@ -163,9 +178,10 @@ async def choose_named(
     tasks: Sequence[str] | None,
     limit: int,
     now: datetime,
+    capacity: Capacity,
 ) -> Sitting:
     """Do as `choose` does, about these runs of one tenant and no others."""
-    sitting = Sitting(now=now)
+    sitting = Sitting(now=now, capacity=capacity, free=dict(capacity.free))
     order = {(line.tenant_id, line.queue): index for index, line in enumerate(lines)}
     quotas = {(line.tenant_id, line.queue): line.quota for line in lines}
     if lines:
@@ -195,6 +211,32 @@ async def _release_due(conn: Connection, sitting: Sitting, lines: Sequence[Line]
     if due:
         await _hold(conn, sitting, {(each.tenant_id, each.task) for each in due})
         await let_go(conn, list(sitting.limits.values()), now=sitting.now)
+
+
+async def _offer_fitting(
+    conn: Connection, sitting: Sitting, lines: Sequence[Line], *, tasks: Sequence[str] | None, limit: int
+) -> None:
+    """Put runs back into their lines that were parked for want of a worker like this one, as many as fit it."""
+    fitting = await store.find_fitting(
+        conn,
+        tenant_ids=sorted({line.tenant_id for line in lines}),
+        tasks=tasks,
+        labels=json.dumps(dict(sitting.capacity.labels)),
+        free=json.dumps(dict(sitting.capacity.free)),
+        limit=MOST_FITTING,
+    )
+    if not fitting:
+        return
+    await _hold(conn, sitting, {(each.tenant_id, each.task) for each in fitting})
+    held = [each for each in fitting if (each.tenant_id, each.task) in sitting.limits]
+    required = [requirements_from_json(json.loads(each.requires)) for each in held]
+    most = max(1, min(limit, MOST_OFFERED_FITTING // max(1, len(held))))
+    await store.offer_fitting(
+        conn,
+        **store.columns([(each.tenant_id, each.task) for each in held]),
+        rooms=[most_at_once(each, sitting.capacity.free, most=most) for each in required],
+        queues=sorted({line.queue for line in lines}),
+    )
 
 
 async def _hold(conn: Connection, sitting: Sitting, wanted: Iterable[TaskKey]) -> None:
@@ -228,15 +270,27 @@ async def _decide(
     await _hold(conn, sitting, {_task(row) for row in limited})
     await _count(conn, sitting, limited)
     sitting.passed += [row.run_id for row in rows]
-    sure = [row for row in rows if row.limit_key is None or _is_current(sitting, row)]
+    current = [row for row in rows if row.limit_key is None or _is_current(sitting, row)]
+    sure = [row for row in current if fits(_required(row), sitting.capacity)]
+    unfit = {row.run_id for row in current} - {row.run_id for row in sure}
+    sitting.parked += [(row, Resource.FIT) for row in current if row.run_id in unfit]
     decided = decide(
-        [Candidate(task=_task(row), lane=(row.tenant_id, row.queue), key=row.limit_key or None) for row in sure],
+        [
+            Candidate(
+                task=_task(row),
+                lane=(row.tenant_id, row.queue),
+                key=row.limit_key or None,
+                needs=_required(row).resources,
+            )
+            for row in sure
+        ],
         limit=need,
         lanes=quotas,
         tasks=sitting.rooms,
         keys=sitting.key_rooms,
+        free=sitting.free,
     )
-    _note(sitting, rows, sure, decided)
+    _note(sitting, [row for row in rows if row.run_id not in unfit], sure, decided)
 
 
 def _note(sitting: Sitting, rows: Sequence[CandidateRow], sure: Sequence[CandidateRow], decided: Decided) -> None:
@@ -301,6 +355,8 @@ async def _write(conn: Connection, sitting: Sitting) -> None:
             resources=[_group(row, resource) for row, resource in sitting.parked],
             now=sitting.now,
         )
+    if unfit := sorted({_task(row) for row, resource in sitting.parked if resource is Resource.FIT}):
+        await store.mark_unfit(conn, **store.columns(unfit), has_unfit=[True for _ in unfit])
     still = {key for key in rated if sitting.limits[key].release_at is not None}
     parked = sorted({_task(row) for row, _ in sitting.parked} | still)
     if not parked:
@@ -367,6 +423,15 @@ async def _charge(conn: Connection, sitting: Sitting) -> set[TaskKey]:
             full_ats=[charged[one] for one in each],
         )
     return set(rated)
+
+
+def _required(row: CandidateRow) -> Requirements:
+    return _read_requirements(row.requires) if row.requires is not None else NO_REQUIREMENTS
+
+
+@functools.lru_cache(maxsize=4096)
+def _read_requirements(text: str) -> Requirements:
+    return requirements_from_json(json.loads(text))
 
 
 def _task(row: CandidateRow) -> TaskKey:

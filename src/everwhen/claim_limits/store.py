@@ -9,6 +9,7 @@ from psycopg import AsyncConnection
 
 from everwhen.claim_limits.model import (
     CandidateRow,
+    FittingTask,
     KeyRate,
     LaneOf,
     Load,
@@ -92,6 +93,34 @@ async def find_due_releases(
     """Return tasks of these lines of which a run waits for a token that is there."""
     params = {"tenant_ids": list(tenant_ids), "queues": list(queues), "now": now, "limit": limit}
     return await fetch_all(conn, _SQL["find_due_releases"], params, TaskOf)
+
+
+async def find_fitting(
+    conn: Conn, *, tenant_ids: Sequence[UUID], tasks: Sequence[str] | None, labels: str, free: str, limit: int
+) -> list[FittingTask]:
+    """Return tasks of these tenants of which runs are parked that fit a worker with this, as JSON texts."""
+    params = {
+        "tenant_ids": list(tenant_ids),
+        "tasks": None if tasks is None else list(tasks),
+        "labels": labels,
+        "free": free,
+        "limit": limit,
+    }
+    return await fetch_all(conn, _SQL["find_fitting"], params, FittingTask)
+
+
+async def offer_fitting(
+    conn: Conn, *, tenant_ids: Sequence[UUID], tasks: Sequence[str], rooms: Sequence[int], queues: Sequence[str]
+) -> int:
+    """Put up to the room of each of these tasks back into their lines at these queues; return how many runs."""
+    params = {"tenant_ids": list(tenant_ids), "tasks": list(tasks), "rooms": list(rooms), "queues": list(queues)}
+    return await execute_count(conn, _SQL["offer_fitting"], params)
+
+
+async def mark_unfit(conn: Conn, *, tenant_ids: Sequence[UUID], tasks: Sequence[str], has_unfit: Sequence[bool]) -> int:
+    """Note whether runs of these tasks are parked that did not fit."""
+    params = {"tenant_ids": list(tenant_ids), "tasks": list(tasks), "has_unfit": list(has_unfit)}
+    return await execute_count(conn, _SQL["mark_unfit"], params)
 
 
 async def count_in_flight(

@@ -12,6 +12,7 @@ from everwhen.cli.client import Api, force_option, with_api
 from everwhen.cli.listing import filtered, given, list_pages, paged, tagging, tags_given
 from everwhen.cli.output import Columns, confirm, show_one
 from everwhen.cli.task_limits import limiting, limits_given
+from everwhen.cli.task_requirements import requirements_given, requiring
 
 COLUMNS: Final[Columns] = {
     "NAME": "name",
@@ -59,6 +60,7 @@ def _policies(function: Callable[..., None]) -> Callable[..., None]:
 @click.argument("name")
 @_policies
 @limiting
+@requiring
 @tagging
 @with_api
 def create(*, api: Api, output: str, name: str, **policies: Any) -> None:
@@ -71,6 +73,7 @@ def create(*, api: Api, output: str, name: str, **policies: Any) -> None:
 @click.argument("name")
 @_policies
 @limiting
+@requiring
 @tagging
 @force_option
 @with_api
@@ -115,7 +118,7 @@ def delete(*, api: Api, output: str, name: str, reason: str | None, yes: bool, f
 def _body(**policies: Any) -> dict[str, Any]:
     names = ("max_attempts", "base_seconds", "factor", "cap_seconds", "jitter", "max_age_seconds", "non_retryable")
     policies["non_retryable"] = list(policies["non_retryable"]) or None
-    limits = limits_given(policies)
+    limits = limits_given(policies) | requirements_given(policies)
     retry = given(**{name: policies.pop(name) for name in names})
     tags = tags_given(policies.pop("tags"), no_tags=policies.pop("no_tags"))
     return given(**policies) | limits | tags | ({"retry": retry} if retry else {})

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, Generic, TypeVar
 
+from everwhen.core.capability import has_room, without
 from everwhen.core.reasons import Reason
 
 MOST_OFFERED: Final = 500
@@ -33,8 +34,9 @@ Lane = TypeVar("Lane")
 
 
 class Resource(StrEnum):
-    """What a run is parked for: room or a token, of its task or of its key."""
+    """What a run is parked for: room or a token, of its task or of its key; or a worker that it fits."""
 
+    FIT = "fit"
     TASK = "task"
     RATE = "rate"
     KEY = "key"
@@ -42,6 +44,7 @@ class Resource(StrEnum):
 
 
 REASONS: Final[Mapping[Resource, Reason]] = {
+    Resource.FIT: Reason.WORKER_NO_CAPABILITY_MATCH,
     Resource.TASK: Reason.LIMIT_TASK,
     Resource.RATE: Reason.LIMIT_RATE,
     Resource.KEY: Reason.LIMIT_KEY,
@@ -117,11 +120,15 @@ class Room:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate(Generic[Task, Lane]):
-    """A due run that the claim has locked. `key` None: its task makes none. `lane` is where it waits."""
+    """A due run that the claim has locked. `key` None: its task makes none. `lane` is where it waits.
+
+    `needs` are resources that it takes of the worker's.
+    """
 
     task: Task
     lane: Lane
     key: str | None = None
+    needs: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 @dataclass(slots=True)
@@ -139,12 +146,16 @@ def decide(
     lanes: dict[Lane, int],
     tasks: Mapping[Task, Room],
     keys: Mapping[tuple[Task, str], Room],
+    free: dict[str, float] | None = None,
 ) -> Decided:
     """Decide about candidates in the order in which they are due; `lanes` says how many each line still gives.
 
-    A task that is not among `tasks` has no limit. The rooms shrink by what is taken.
+    A task that is not among `tasks` has no limit. The rooms shrink by what is taken, and so does `free`, what the
+    worker has of its resources; a run that does not fit beside those before it stays where it is, and the next one is
+    looked at.
     """
     decided = Decided()
+    free = {} if free is None else free
     for index, each in enumerate(candidates):
         if len(decided.taken) >= limit or lanes[each.lane] <= 0:
             continue
@@ -154,6 +165,9 @@ def decide(
         if full is not None:
             decided.parked.append((index, full))
             continue
+        if not has_room(each.needs, free):
+            continue
+        free.update(without(free, each.needs))
         for room in (task, key):
             if room is not None:
                 room.take()

@@ -30,9 +30,6 @@ KEPT: Final = timedelta(days=1)
 MOST_WORKERS: Final = 2_000
 """How many workers of one tenant, or of the platform, are known at once; lost ones make room for new ones."""
 
-MOST_LABELS: Final = 32
-MOST_RESOURCES: Final = 16
-MOST_AMOUNT: Final = 1e12
 MOST_SLOTS: Final = 100_000
 MOST_NAMES: Final = 64_000
 """How many characters the names of a worker's tasks and queues have together."""

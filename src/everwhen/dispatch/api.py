@@ -24,7 +24,7 @@ from everwhen.dispatch.tokens import LeaseTokens
 from everwhen.errors import Forbidden, InvalidInput
 from everwhen.http.access import PermittedRoute
 from everwhen.http.edge import principal_of
-from everwhen.http.messages import Message, check_name, message_response, read_message
+from everwhen.http.messages import Message, check_amounts, check_labels, check_name, message_response, read_message
 from everwhen.http.principal import Principal
 from everwhen.http.roles import Permission
 from everwhen.worker.protocol import (
@@ -172,6 +172,8 @@ def _claim(wanted: ClaimRequest, principal: Principal, *, most_lease_seconds: fl
     check_name(wanted.worker, "/worker")
     queues = _check_queues(wanted.queues, principal)
     _check_names("/tasks", wanted.tasks or ())
+    check_labels(wanted.labels, "/labels")
+    check_amounts(wanted.free, "/free")
     if principal.tasks is not None and (foreign := set(wanted.tasks or ()) - principal.tasks):
         raise Forbidden(f"the token does not allow the task {min(foreign)}")
     tenant_id, run_ids = _named(wanted, principal)
@@ -184,6 +186,8 @@ def _claim(wanted: ClaimRequest, principal: Principal, *, most_lease_seconds: fl
         lease_seconds=_lease_seconds(wanted.lease_seconds, most=most_lease_seconds),
         instance=wanted.instance,
         run_ids=run_ids,
+        labels=tuple(sorted(wanted.labels.items())),
+        free=tuple(sorted(wanted.free.items())),
     )
 
 
@@ -287,6 +291,7 @@ def _claimed(lease: Lease, *, token: str) -> ClaimedRun:
         due_at=lease.due_at,
         schedule=lease.schedule,
         input=msgspec.Raw(lease.input),
+        resources=UNSET if lease.resources is None else msgspec.json.decode(lease.resources),
         stands_for=UNSET if lease.stands_for is None else msgspec.json.decode(lease.stands_for, type=StandsFor),
     )
 

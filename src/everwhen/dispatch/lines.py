@@ -95,13 +95,13 @@ class Lines:
     def __init__(self, dispatch: Dispatch, wakeups: Wakeups) -> None:
         self._dispatch = dispatch
         self._wakeups = wakeups
-        self._lines: dict[Key, _Line] = {}
+        self._lines: dict[tuple[Key, object], _Line] = {}
         self._asked: dict[Key, None] = {}
         self._closing = False
 
     def seen(self) -> list[Key]:
         """Return the lines at which claims have waited since the last call, or wait now: (tenant, queues, tasks)."""
-        seen = [*self._asked, *self._lines]
+        seen = [*dict.fromkeys([*self._asked, *(key for key, _ in self._lines)])]
         self._asked.clear()
         return seen
 
@@ -185,7 +185,9 @@ class Lines:
 
     @contextmanager
     def _line(self, claim: Claim) -> Generator[_Line]:
-        key = (claim.tenant_id, claim.queues, claim.tasks)
+        asked = (claim.tenant_id, claim.queues, claim.tasks)
+        # What one worker's look finds nothing for may fit another one, so they do not look for each other.
+        key = asked, (claim.labels, claim.free)
         line = self._lines.get(key)
         if line is None:
             topics = [queue_topic(claim.tenant_id, queue) for queue in claim.queues]
@@ -198,7 +200,7 @@ class Lines:
             if line.claims == 0:
                 del self._lines[key]
                 line.waiter.close()
-                self._remember(key)
+                self._remember(asked)
 
     def _remember(self, key: Key) -> None:
         if len(self._asked) < MOST_REMEMBERED:

@@ -56,7 +56,8 @@ class InFlight:
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True):
-    """A run in a worker's hands, with what the worker needs to know; `input` and `stands_for` are JSON text.
+    """A run in a worker's hands, with what the worker needs to know; `input`, `stands_for` and
+    `resources`, which it takes of its worker's, are JSON text.
 
     `is_limited`: its task says that not all of its runs may be under way at once, or begin at once.
     """
@@ -79,6 +80,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     max_attempts: int
     total_deadline_at: datetime | None
     is_limited: bool
+    resources: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

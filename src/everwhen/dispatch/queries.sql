@@ -71,6 +71,17 @@ with recursive found as (
   from everwhen.task_limits t
   where t.queue = any(%(queues)s::text[]) and t.release_at <= %(now)s
   limit %(most)s
+), fitting as materialized (
+  -- Where runs were set aside that did not fit another worker, and fit this one.
+  select w.queue, t.tenant_id
+  from everwhen.task_limits t
+  cross join unnest(%(queues)s::text[]) as w (queue)
+  where t.has_unfit and (%(tasks)s::text[] is null or t.task = any(%(tasks)s::text[]))
+    and everwhen.fits(t.requires, %(labels)s::jsonb, %(free)s::jsonb)
+    and exists (
+      select from everwhen.waiting p
+      where p.tenant_id = t.tenant_id and p.task = t.task and p.limit_group = 'parked fit' and p.queue = w.queue)
+  limit %(most)s
 )
 select o.following, l.tenant_id, l.queue, l.weight, l.virtual_time, l.max_in_flight, l.is_limited
 from (select (select s.tenant_id from seen s offset %(most)s - 1) as following) o
@@ -81,7 +92,9 @@ left join lateral (
     from (
       select s.tenant_id, s.queue from seen s where s.available_at <= %(now)s
       union
-      select r.tenant_id, r.queue from released r) d
+      select r.tenant_id, r.queue from released r
+      union
+      select f.tenant_id, f.queue from fitting f) d
     cross join lateral (
       select l.virtual_time from everwhen.lanes l where l.tenant_id = d.tenant_id and l.queue = d.queue offset 0) v
     order by v.virtual_time
@@ -110,7 +123,9 @@ left join lateral (
             limit 1) due)
         or (l.is_limited and exists (
           select from everwhen.task_limits t
-          where t.tenant_id = l.tenant_id and t.queue = l.queue and t.release_at <= %(now)s)))
+          where t.tenant_id = l.tenant_id and t.queue = l.queue and t.release_at <= %(now)s))
+        or (l.is_limited and exists (
+          select from fitting f where f.tenant_id = l.tenant_id and f.queue = l.queue)))
     for no key update skip locked) l
   limit %(limit)s) l on true;
 
@@ -202,11 +217,12 @@ with candidate as materialized (
          least(%(now)s + make_interval(secs => least(%(lease_seconds)s::float8, t.heartbeat_timeout_seconds)),
                t.deadline_at + make_interval(secs => %(deadline_grace_seconds)s)) as lease_until,
          t.deadline_at, t.heartbeat_timeout_seconds, t.total_deadline_seconds, w.is_followed, w.policy, w.limit_key, t.is_limited,
+         t.resources,
          -- A policy that cannot be read allows one attempt (see reports.py), and must not keep its line from moving.
          case when t.most_attempts ~ '^[1-9][0-9]{0,3}$' then t.most_attempts::int else 1 end as max_attempts
   from taken w
   cross join lateral (
-    select t.heartbeat_timeout_seconds, t.total_deadline_seconds, t.most_attempts, t.is_limited,
+    select t.heartbeat_timeout_seconds, t.total_deadline_seconds, t.most_attempts, t.is_limited, t.resources,
            least(%(now)s + make_interval(secs => t.timeout_seconds),
                  case when t.total_deadline_seconds is not null then -- only then is the run looked at; a missed one counts anew
                    (select greatest(r.due_at, r.planned_at) from everwhen.runs r where r.tenant_id = w.tenant_id and r.run_id = w.run_id)
@@ -217,7 +233,8 @@ with candidate as materialized (
              coalesce((w.policy ->> 'total_deadline_seconds')::float8, t.total_deadline_seconds) as total_deadline_seconds,
              coalesce((w.policy ->> 'timeout_seconds')::float8, t.timeout_seconds) as timeout_seconds,
              coalesce(w.policy #>> '{retry,max_attempts}', t.retry ->> 'max_attempts') as most_attempts,
-             num_nonnulls(t.max_in_flight, t.rate, t.concurrency) > 0 as is_limited
+             num_nonnulls(t.max_in_flight, t.rate, t.concurrency, t.requires) > 0 as is_limited,
+             t.requires #> '{resources}' as resources
       from everwhen.tasks t
       where t.tenant_id = w.tenant_id and t.name = w.task) t
     offset 0) t
@@ -235,7 +252,7 @@ with candidate as materialized (
 select g.tenant_id, g.run_id, g.task, g.queue, g.priority, g.attempt, g.lease_token, g.lease_until,
        %(now)s::timestamptz as claimed_at, g.deadline_at, r.nominal_at, r.due_at, r.input, r.stands_for, r.schedule,
        g.max_attempts, greatest(r.due_at, r.planned_at) + make_interval(secs => g.total_deadline_seconds) as total_deadline_at,
-       g.is_limited
+       g.is_limited, g.resources::text as resources
 from given g
 cross join lateral (
   select r.nominal_at, r.due_at, r.planned_at, r.input::text as input, r.stands_for::text as stands_for,

@@ -27,6 +27,7 @@ from everwhen.claim_limits import service as claim_limits
 from everwhen.claim_limits.model import CandidateRow
 from everwhen.claim_limits.service import LaneKey, Line
 from everwhen.core import lanes as fairness
+from everwhen.core.capability import Capacity
 from everwhen.core.fleets import PLATFORM
 from everwhen.core.lanes import Lane, Share
 from everwhen.core.lifecycle import TERMINAL, Refused, Transition
@@ -67,6 +68,14 @@ class Claim:
     instance: UUID | None = None
     """The worker, as it announced itself; None: it did not."""
     run_ids: tuple[UUID, ...] | None = None
+    labels: tuple[tuple[str, str], ...] = ()
+    free: tuple[tuple[str, float], ...] = ()
+    """What the worker is, and what is free of its resources."""
+
+    @property
+    def capacity(self) -> Capacity:
+        """Return what may be asked of the worker."""
+        return Capacity(labels=dict(self.labels), free=dict(self.free))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,7 +293,7 @@ async def claim_on(conn: Connection, claim: Claim, *, turn: Round, now: datetime
     leases = await _leased(conn, claim, shares, now=now) if shares else []
     if leases and claim.tenant_id is None:
         if more := sharing.second_helping(shares, leases, limit=claim.limit):
-            rest = replace(claim, limit=claim.limit - len(leases))
+            rest = replace(claim, limit=claim.limit - len(leases), free=sharing.left_free(claim.free, leases))
             leases = [*leases, *await _leased(conn, rest, more, now=now, is_second=True)]
         await sharing.charge(conn, shares, leases, limit=claim.limit)
     if leases:
@@ -306,7 +315,7 @@ async def _claim_named(
     shares = await _shares(conn, claim, turn=turn, now=now)
     lines = [Line(tenant_id=share.lane.tenant_id, queue=share.lane.queue, quota=share.quota) for share in shares]
     sitting = await claim_limits.choose_named(
-        conn, lines, run_ids=run_ids, tasks=claim.tasks, limit=claim.limit, now=now
+        conn, lines, run_ids=run_ids, tasks=claim.tasks, limit=claim.limit, now=now, capacity=claim.capacity
     )
     leases = await _take(conn, claim, (), now=now, capped=shares, chosen=sitting.taken) if sitting.taken else []
     await claim_limits.settle(conn, sitting)
@@ -323,7 +332,15 @@ async def _claim_named(
 
 async def _shares(conn: Connection, claim: Claim, *, turn: Round, now: datetime) -> list[Share]:
     if claim.tenant_id is None:
-        rows = await sharing.lock_lanes(conn, claim.queues, claim.tasks, instance=claim.instance, turn=turn, now=now)
+        rows = await sharing.lock_lanes(
+            conn,
+            claim.queues,
+            claim.tasks,
+            instance=claim.instance,
+            capacity=claim.capacity,
+            turn=turn,
+            now=now,
+        )
         return fairness.allot(await _with_load(conn, rows), limit=claim.limit)
     limited = await store.lock_limited_lanes(
         conn, tenant_id=claim.tenant_id, queues=claim.queues, instance=claim.instance, now=now
@@ -372,7 +389,15 @@ async def _take_within_limits(
     conn: Connection, claim: Claim, shares: Sequence[Share], *, now: datetime, is_second: bool
 ) -> list[Lease]:
     lines = [Line(tenant_id=share.lane.tenant_id, queue=share.lane.queue, quota=share.quota) for share in shares]
-    sitting = await claim_limits.choose(conn, lines, tasks=claim.tasks, limit=claim.limit, now=now, is_second=is_second)
+    sitting = await claim_limits.choose(
+        conn,
+        lines,
+        tasks=claim.tasks,
+        limit=claim.limit,
+        now=now,
+        capacity=claim.capacity,
+        is_second=is_second,
+    )
     leases: list[Lease] = []
     if sitting.taken:
         leases = await _take(conn, claim, (), capped=shares, now=now, chosen=sitting.taken)

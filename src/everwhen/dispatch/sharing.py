@@ -7,13 +7,17 @@ are, one claim looks at MOST_SEEN lanes: the next one goes on where it ended (`R
 That place is kept in the process and is a hint: lost or old, it only changes who is looked at first.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 from uuid import UUID
 
+import msgspec
+
 from everwhen.core import lanes as fairness
+from everwhen.core.capability import Capacity, without
 from everwhen.core.lanes import Lane, Share
 from everwhen.dispatch import store
 from everwhen.dispatch.model import LaneRow, Lease
@@ -50,12 +54,13 @@ class Round:
             self._after[queues] = after
 
 
-async def lock_lanes(
+async def lock_lanes(  # noqa: PLR0913  # who asks, for what, and from where on
     conn: Connection,
     queues: tuple[str, ...],
     tasks: Sequence[str] | None,
     *,
     instance: UUID | None,
+    capacity: Capacity,
     turn: Round,
     now: datetime,
 ) -> list[LaneRow]:
@@ -65,6 +70,8 @@ async def lock_lanes(
         queues=queues,
         tasks=tasks,
         instance=instance,
+        labels=json.dumps(dict(capacity.labels)),
+        free=json.dumps(dict(capacity.free)),
         after=turn.after(queues),
         most=MOST_SEEN,
         limit=MOST_LANES,
@@ -97,6 +104,15 @@ def second_helping(shares: Sequence[Share], leases: Sequence[Lease], *, limit: i
         return []
     taken = _taken(leases)
     return fairness.allot_rest([(share, taken.get(_key(share.lane), 0)) for share in shares], limit=left)
+
+
+def left_free(free: Sequence[tuple[str, float]], leases: Sequence[Lease]) -> tuple[tuple[str, float], ...]:
+    """Return what is free of a worker's resources once it has these runs."""
+    left = dict(free)
+    for lease in leases:
+        if lease.resources is not None:
+            left = without(left, msgspec.json.decode(lease.resources, type=dict[str, float]))
+    return tuple(left.items())
 
 
 async def charge(conn: Connection, shares: Sequence[Share], leases: Sequence[Lease], *, limit: int) -> None:

@@ -45,6 +45,8 @@ async def lock_lanes_with_work(
     instance: UUID | None,
     after: UUID,
     most: int,
+    labels: str,
+    free: str,
     limit: int,
     now: datetime,
 ) -> list[SharedLaneRow]:
@@ -58,6 +60,8 @@ async def lock_lanes_with_work(
         "instance": instance,
         "after": after,
         "most": most,
+        "labels": labels,
+        "free": free,
         "limit": limit,
         "now": now,
     }

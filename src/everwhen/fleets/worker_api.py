@@ -1,7 +1,5 @@
 """What a worker says of itself: announce, beat, leave. Claim, heartbeat and complete need none of it."""
 
-import math
-import re
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,13 +8,13 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from everwhen.core.fleets import BEAT, MOST_AMOUNT, MOST_LABELS, MOST_NAMES, MOST_RESOURCES, MOST_SLOTS, Wish
+from everwhen.core.fleets import BEAT, MOST_NAMES, MOST_SLOTS, Wish
 from everwhen.core.targets import RESERVED
 from everwhen.errors import Forbidden, InvalidInput
 from everwhen.fleets import model, service
 from everwhen.http.access import PermittedRoute
 from everwhen.http.edge import principal_of
-from everwhen.http.messages import check_name, message_response, read_message
+from everwhen.http.messages import check_amounts, check_labels, check_name, check_word, message_response, read_message
 from everwhen.http.principal import Principal
 from everwhen.http.roles import Permission
 from everwhen.postgres.pool import Database
@@ -25,11 +23,8 @@ from everwhen.worker.protocol import Announcement, Beat, Leave, Standing
 MOST_BYTES: Final = 1 << 19
 MOST_QUEUES: Final = 64
 MOST_TASKS: Final = 1_000
-MOST_WORD: Final = 100
 MOST_HELD: Final = 1_000_000
 MOST_PID: Final = (1 << 31) - 1
-
-_KEY: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?")
 
 Handler = Callable[[Request, Principal], Awaitable[msgspec.Struct]]
 
@@ -95,25 +90,6 @@ class FleetApi:
         return _standing(None)
 
 
-def check_labels(labels: dict[str, str], pointer: str) -> None:
-    """Raise InvalidInput for labels that cannot be."""
-    if len(labels) > MOST_LABELS:
-        raise InvalidInput.at(pointer, f"{len(labels)} labels; at most {MOST_LABELS}")
-    for name, value in labels.items():
-        _check_key(name, pointer)
-        _check_word(value, pointer)
-
-
-def check_amounts(amounts: dict[str, float], pointer: str) -> None:
-    """Raise InvalidInput for amounts of resources that cannot be."""
-    if len(amounts) > MOST_RESOURCES:
-        raise InvalidInput.at(pointer, f"{len(amounts)} resources; at most {MOST_RESOURCES}")
-    for name, amount in amounts.items():
-        _check_key(name, pointer)
-        if not (math.isfinite(amount) and 0 <= amount <= MOST_AMOUNT):
-            raise InvalidInput.at(pointer, f"an amount lies between 0 and {MOST_AMOUNT:g}")
-
-
 def _check(said: Announcement, principal: Principal) -> None:
     check_name(said.worker, "/worker")
     if not 1 <= said.slots <= MOST_SLOTS:
@@ -122,7 +98,7 @@ def _check(said: Announcement, principal: Principal) -> None:
         raise InvalidInput.at("/pid", "a process id is a number above 0")
     for pointer, word in (("/sdk", said.sdk), ("/version", said.version), ("/host", said.host)):
         if word is not None:
-            _check_word(word, pointer)
+            check_word(word, pointer)
     check_labels(said.labels, "/labels")
     check_amounts(said.resources, "/resources")
     _check_names(said)
@@ -149,16 +125,6 @@ def _check_queues(said: Announcement, principal: Principal) -> None:
         raise Forbidden("a worker of the platform needs a token that names its queues")
     if principal.queues is not None and (foreign := set(said.queues) - set(principal.queues)):
         raise Forbidden(f"the token does not allow the queue {min(foreign)}")
-
-
-def _check_key(name: str, pointer: str) -> None:
-    if not _KEY.fullmatch(name):
-        raise InvalidInput.at(pointer, "a label or resource is named by up to 63 letters, digits and `. _ / -`")
-
-
-def _check_word(word: str, pointer: str) -> None:
-    if not 1 <= len(word) <= MOST_WORD or not word.isprintable():
-        raise InvalidInput.at(pointer, f"it has between 1 and {MOST_WORD} printable characters")
 
 
 def _endpoint(handler: Handler) -> Callable[[Request], Coroutine[Any, Any, Response]]:

@@ -41,7 +41,8 @@ def _utc(value: datetime) -> datetime:
         raise ValueError("the instant is beyond the calendar") from error
 
 
-def _printable(value: str) -> str:
+def printable(value: str) -> str:
+    """Return a text as it is; raise ValueError when it cannot be shown."""
     if not value.isprintable():
         raise ValueError("the text contains control characters")
     return value
@@ -63,7 +64,7 @@ PositiveSeconds = Annotated[float, Strict(), Field(gt=0, le=MOST_SECONDS, allow_
 Instant = Annotated[AwareDatetime, BeforeValidator(_instant_text), AfterValidator(_utc)]
 Utc = Annotated[datetime, AfterValidator(_utc)]
 """An instant that goes out: UTC, whatever zone the database's session has."""
-Sentence = Annotated[str, Field(min_length=1, max_length=500), AfterValidator(_printable)]
+Sentence = Annotated[str, Field(min_length=1, max_length=500), AfterValidator(printable)]
 Why = Annotated[str | None, Query(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f\x7f]+$", description="Why.")]
 """Of what has no body: why it is done."""
 

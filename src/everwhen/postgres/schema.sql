@@ -77,6 +77,14 @@ CREATE FUNCTION everwhen.first_run_id(instant timestamp with time zone) RETURNS 
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN ((lpad(to_hex((floor((EXTRACT(epoch FROM instant) * (1000)::numeric)))::bigint), 12, '0'::text) || repeat('0'::text, 20)))::uuid;
 
+CREATE FUNCTION everwhen.fits(requires jsonb, labels jsonb, free jsonb) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    BEGIN ATOMIC
+ SELECT ((COALESCE((requires -> 'labels'::text), '{}'::jsonb) <@ labels) AND (NOT (EXISTS ( SELECT
+            FROM jsonb_each(COALESCE((fits.requires -> 'resources'::text), '{}'::jsonb)) r(name, amount)
+           WHERE (COALESCE(((fits.free ->> r.name))::double precision, (0)::double precision) < ((r.amount #>> '{}'::text[]))::double precision)))));
+END;
+
 CREATE SEQUENCE everwhen.lease_numbers
     START WITH 1
     INCREMENT BY 1
@@ -1467,7 +1475,9 @@ CREATE TABLE everwhen.task_limits (
     key_version bigint NOT NULL,
     has_parked boolean DEFAULT false NOT NULL,
     release_at timestamp with time zone,
-    adopts_until timestamp with time zone
+    adopts_until timestamp with time zone,
+    requires jsonb,
+    has_unfit boolean DEFAULT false NOT NULL
 )
 WITH (fillfactor='50');
 
@@ -1491,6 +1501,7 @@ CREATE TABLE everwhen.tasks (
     max_in_flight integer,
     rate jsonb,
     concurrency jsonb,
+    requires jsonb,
     deleted_at timestamp with time zone,
     CONSTRAINT tasks_heartbeat_timeout_seconds_check CHECK ((heartbeat_timeout_seconds >= (1)::double precision)),
     CONSTRAINT tasks_max_in_flight_check CHECK ((max_in_flight >= 1)),
@@ -2152,6 +2163,8 @@ CREATE INDEX subscription_kinds_word ON everwhen.subscription_kinds USING btree 
 CREATE INDEX task_limits_parked ON everwhen.task_limits USING btree (tenant_id, task) WHERE has_parked;
 
 CREATE INDEX task_limits_release ON everwhen.task_limits USING btree (tenant_id, queue, release_at) WHERE (release_at IS NOT NULL);
+
+CREATE INDEX task_limits_unfit ON everwhen.task_limits USING btree (tenant_id, task) WHERE has_unfit;
 
 CREATE INDEX tasks_by_owner ON everwhen.tasks USING btree (tenant_id, owner, name) WHERE (deleted_at IS NULL);
 

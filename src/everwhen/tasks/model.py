@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from everwhen.core.capability import Requirements, requirements_from_json, requirements_to_json
 from everwhen.core.claim_limits import KeyLimit, Rate
 from everwhen.core.filters import Moment, Vocabulary, Word, within
 from everwhen.core.retry import Jitter, RetryPolicy
@@ -28,6 +29,7 @@ class Task:
     max_in_flight: int | None
     rate: Rate | None
     concurrency: KeyLimit | None
+    requires: Requirements | None
     tags: tuple[str, ...]
     owner: str | None
     revision: int
@@ -50,6 +52,7 @@ class TaskDraft:
     max_in_flight: int | None = None
     rate: Rate | None = None
     concurrency: KeyLimit | None = None
+    requires: Requirements | None = None
     tags: tuple[str, ...] = ()
     owner: str | None = None
 
@@ -69,6 +72,7 @@ class TaskRow:
     max_in_flight: int | None
     rate: str | None
     concurrency: str | None
+    requires: str | None
     tags: list[str]
     owner: str | None
     revision: int
@@ -138,6 +142,7 @@ def limits_to_json(task: "Task | TaskDraft") -> dict[str, Any]:
         "max_in_flight": task.max_in_flight,
         "rate": None if task.rate is None else rate_to_json(task.rate),
         "concurrency": None if task.concurrency is None else concurrency_to_json(task.concurrency),
+        "requires": None if task.requires is None else requirements_to_json(task.requires),
     }
 
 
@@ -155,6 +160,7 @@ def task_from_row(row: TaskRow) -> Task:
         max_in_flight=row.max_in_flight,
         rate=None if row.rate is None else rate_from_json(json.loads(row.rate)),
         concurrency=None if row.concurrency is None else concurrency_from_json(json.loads(row.concurrency)),
+        requires=None if row.requires is None else requirements_from_json(json.loads(row.requires)),
         tags=tuple(row.tags),
         owner=row.owner,
         revision=row.revision,

@@ -39,7 +39,7 @@ _KEPT = (
     "tags",
     "owner",
 )
-_LIMITS = ("max_in_flight", "rate", "concurrency")
+_LIMITS = ("max_in_flight", "rate", "concurrency", "requires")
 
 
 async def create_task(db: Database, *, tenant_id: UUID, draft: TaskDraft) -> Task:

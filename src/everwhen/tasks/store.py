@@ -31,11 +31,12 @@ async def insert_task(
     max_in_flight: int | None,
     rate: str | None,
     concurrency: str | None,
+    requires: str | None,
     tags: Sequence[str],
     owner: str | None,
     now: datetime,
 ) -> TaskRow | None:
-    """Return None when the name is taken. `retry`, `rate` and `concurrency` are JSON texts."""
+    """Return None when the name is taken. `retry`, `rate`, `concurrency` and `requires` are JSON texts."""
     params = {
         "tenant_id": tenant_id,
         "name": name,
@@ -49,6 +50,7 @@ async def insert_task(
         "max_in_flight": max_in_flight,
         "rate": rate,
         "concurrency": concurrency,
+        "requires": requires,
         "tags": list(tags),
         "owner": owner,
         "now": now,
@@ -81,6 +83,7 @@ async def update_task(
     max_in_flight: int | None,
     rate: str | None,
     concurrency: str | None,
+    requires: str | None,
     tags: Sequence[str],
     owner: str | None,
     among: Sequence[int] | None,
@@ -88,7 +91,7 @@ async def update_task(
 ) -> TaskRow | None:
     """Return None when there is no such task, or its revision is not among these (None: any).
 
-    `retry`, `rate` and `concurrency` are JSON texts.
+    `retry`, `rate`, `concurrency` and `requires` are JSON texts.
     """
     params = {
         "tenant_id": tenant_id,
@@ -103,6 +106,7 @@ async def update_task(
         "max_in_flight": max_in_flight,
         "rate": rate,
         "concurrency": concurrency,
+        "requires": requires,
         "tags": list(tags),
         "owner": owner,
         "among": None if among is None else list(among),

@@ -4,6 +4,7 @@ from typing import Annotated, Final, Self
 
 from pydantic import AfterValidator, BaseModel, Field, Strict, model_validator
 
+from everwhen.core.capability import KEY_PATTERN, MOST_AMOUNT, MOST_LABELS, MOST_RESOURCES, Requirements
 from everwhen.core.claim_limits import MOST_PLACES, MOST_POINTERS, KeyLimit, Rate
 from everwhen.core.retry import (
     MAX_AGE_LIMIT,
@@ -14,7 +15,7 @@ from everwhen.core.retry import (
     Jitter,
     RetryPolicy,
 )
-from everwhen.http.fields import MOST_SECONDS, Name, Owner, PositiveSeconds, Priority, Tags, Utc, Wire
+from everwhen.http.fields import MOST_SECONDS, Name, Owner, PositiveSeconds, Priority, Tags, Utc, Wire, printable
 from everwhen.tasks.model import Task, TaskDraft, limits_to_json, retry_from_json, retry_to_json
 
 
@@ -39,6 +40,9 @@ Heartbeat = Annotated[float, Strict(), Field(ge=1, le=MOST_SECONDS, allow_inf_na
 Places = Annotated[int, Strict(), Field(ge=1, le=MOST_PLACES)]
 Pointer = Annotated[str, Field(min_length=2, max_length=200, pattern=r"^(/([^/~\x00-\x1f]|~[01])+)+$")]
 Pointers = Annotated[list[Pointer], Field(max_length=MOST_POINTERS), AfterValidator(_some)]
+RequiredKey = Annotated[str, Field(pattern=f"^{KEY_PATTERN}$")]
+RequiredLabel = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(printable)]
+RequiredAmount = Annotated[float, Strict(), Field(gt=0, le=MOST_AMOUNT, allow_inf_nan=False)]
 MOST_RATE_SECONDS: Final = 86_400
 """A rate is for as long as a day."""
 
@@ -115,6 +119,27 @@ class ConcurrencyFields(Wire):
         return KeyLimit(pointers=tuple(self.key), max_in_flight=self.max_in_flight, rate=rate)
 
 
+class RequiresFields(Wire):
+    """What a worker has to have to be given a run: labels, and so much of its resources free."""
+
+    labels: Annotated[dict[RequiredKey, RequiredLabel], Field(max_length=MOST_LABELS)] = Field(
+        default_factory=dict[str, str], description="Each of these, with this value."
+    )
+    resources: Annotated[dict[RequiredKey, RequiredAmount], Field(max_length=MOST_RESOURCES)] = Field(
+        default_factory=dict[str, float], description="Of each so much, for as long as the run is under way."
+    )
+
+    @model_validator(mode="after")
+    def _requires_something(self) -> Self:
+        if not self.labels and not self.resources:
+            raise ValueError("name labels, or resources, or both")
+        return self
+
+    def requirements(self) -> Requirements:
+        """Return the requirements."""
+        return Requirements(labels=self.labels, resources=self.resources)
+
+
 class TaskFields(Wire):
     """What a task is, but for its name; what is left out is as by default."""
 
@@ -135,6 +160,9 @@ class TaskFields(Wire):
     rate: RateFields | None = Field(default=None, description="How fast its runs may begin.")
     concurrency: ConcurrencyFields | None = Field(
         default=None, description="Limits for each key that is made of the runs' inputs."
+    )
+    requires: RequiresFields | None = Field(
+        default=None, description="What a worker has to have; null: any worker that knows the task will do."
     )
     tags: Tags = ()
 
@@ -165,6 +193,7 @@ class TaskChange(Wire):
     max_in_flight: Places | None = None
     rate: RateFields | None = None
     concurrency: ConcurrencyFields | None = None
+    requires: RequiresFields | None = None
     tags: Tags = ()
     owner: Owner | None = None
 
@@ -197,6 +226,13 @@ class ConcurrencyOut(BaseModel):
     rate: RateOut | None
 
 
+class RequiresOut(BaseModel):
+    """What a worker has to have."""
+
+    labels: dict[str, str]
+    resources: dict[str, float]
+
+
 class TaskOut(BaseModel):
     """A task."""
 
@@ -211,6 +247,7 @@ class TaskOut(BaseModel):
     max_in_flight: int | None
     rate: RateOut | None
     concurrency: ConcurrencyOut | None
+    requires: RequiresOut | None
     tags: list[str]
     owner: str | None = Field(description="Who declares it; null: nobody, it was made by hand.")
     revision: int
@@ -232,6 +269,7 @@ def draft_of(name: str, fields: TaskFields) -> TaskDraft:
         max_in_flight=fields.max_in_flight,
         rate=None if fields.rate is None else fields.rate.rate(),
         concurrency=None if fields.concurrency is None else fields.concurrency.limit(),
+        requires=None if fields.requires is None else fields.requires.requirements(),
         tags=fields.tags,
         owner=fields.owner if isinstance(fields, TaskIn | TaskReplacement) else None,
     )

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
@@ -26,6 +26,8 @@ LINGER_SECONDS: Final = 0.005
 EARLY_PAUSE_SECONDS: Final = 0.25
 SWEEP_SECONDS: Final = 10.0
 """How often queues that a broker delivers are asked all the same."""
+PART_SECONDS: Final = 1.0
+"""How long a claim waits that offers only a part of the worker's resources."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,6 +37,9 @@ class Room:
     capacity: int
     execution: Execution
     completer: Completer
+    keeper: LeaseKeeper
+    resources: Mapping[str, float]
+    is_lent: bool = field(default=False, init=False)
     reserved: int = 0
     is_open: bool = True
     """Whether anything may be claimed at all; a worker that is drained or cordoned claims nothing."""
@@ -46,6 +51,22 @@ class Room:
         if not self.is_open or self.completer.backlog >= max(1000, 4 * self.capacity):
             return 0
         return self.capacity - self.execution.held - self.reserved
+
+    def lend(self) -> dict[str, float]:
+        """Return what is free of the resources, for one claim to offer, and nothing to those beside it.
+
+        Split between two claims, what is free would never be offered whole to a run that takes all of it.
+        """
+        if self.is_lent or not self.resources:
+            return {}
+        self.is_lent = True
+        in_use = self.keeper.in_use
+        return {name: max(0.0, amount - in_use.get(name, 0.0)) for name, amount in self.resources.items()}
+
+    def take_back(self, lent: Mapping[str, float]) -> None:
+        """A claim is over; what it took is in use by now."""
+        if lent:
+            self.is_lent = False
 
     def freed(self) -> None:
         """Tell those who wait that something changed."""
@@ -153,9 +174,11 @@ class Fetcher:
 
     async def _ask(self, queues: list[str], limit: int, *, wait_seconds: float) -> float:
         self.room.reserved += limit
+        free = self.room.lend()
         try:
-            return await self._claim(queues, limit, wait_seconds=wait_seconds)
+            return await self._claim(queues, limit, wait_seconds=wait_seconds, free=free)
         finally:
+            self.room.take_back(free)
             self.room.reserved -= limit
             self.room.freed()
 
@@ -168,11 +191,12 @@ class Fetcher:
             free = await self.room.some()
         return min(free, share, MOST_RUNS_PER_CLAIM)
 
-    async def _claim(self, queues: list[str], limit: int, *, wait_seconds: float) -> float:
+    async def _claim(self, queues: list[str], limit: int, *, wait_seconds: float, free: dict[str, float]) -> float:
         """Make one claim and return the seconds to pause before the next."""
+        request = self._request(queues, limit, wait_seconds=wait_seconds, free=free)
         sent = self.clock()
         try:
-            response = await self.transport.claim(self._request(queues, limit, wait_seconds=wait_seconds))
+            response = await self.transport.claim(request)
         except (ServerAway, RequestRefused) as error:
             return self._failed(error)
         received = self.clock()
@@ -181,19 +205,23 @@ class Fetcher:
         if response.held_back:
             self.on_held_back()
         if not response.runs:
-            return self._early(received - sent)
+            return self._early(received - sent, wait=request.wait_seconds)
         self.intake.start(response, sent=sent, received=received)
         return 0.0
 
-    def _request(self, queues: list[str], limit: int, *, wait_seconds: float) -> ClaimRequest:
+    def _request(self, queues: list[str], limit: int, *, wait_seconds: float, free: dict[str, float]) -> ClaimRequest:
+        # What a run gives back meanwhile is offered by the next claim: it must not be long in coming.
+        is_whole = all(amount == self.settings.resources[name] for name, amount in free.items())
         return ClaimRequest(
             worker=self.settings.worker_id,
             queues=queues,
             tasks=self.tasks,
             limit=limit,
-            wait_seconds=wait_seconds,
+            wait_seconds=wait_seconds if is_whole else min(wait_seconds, PART_SECONDS),
             lease_seconds=self.settings.lease_seconds,
             instance=self.instance,
+            labels=dict(self.settings.labels),
+            free=free,
         )
 
     def _failed(self, error: ServerAway | RequestRefused) -> float:
@@ -202,7 +230,7 @@ class Fetcher:
         self.outage.failed(away, delay=delay)
         return delay
 
-    def _early(self, waited: float) -> float:
+    def _early(self, waited: float, *, wait: float) -> float:
         """Pause after an empty answer that came long before its time, so that a confused server is not hammered."""
-        early = waited < max(self.settings.poll_seconds / 2, EARLY_PAUSE_SECONDS)
+        early = waited < max(wait / 2, EARLY_PAUSE_SECONDS)
         return EARLY_PAUSE_SECONDS * (1 + self.jitter()) if early else 0.0

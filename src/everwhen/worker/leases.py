@@ -142,6 +142,17 @@ class LeaseKeeper:
         """How many leases are held: runs that wait here or execute, and those whose report is not answered yet."""
         return len(self._held)
 
+    @property
+    def in_use(self) -> dict[str, float]:
+        """What the runs under these leases take of the worker's resources."""
+        with self._changed:
+            taken = [lease.run.resources for lease in self._held if lease.run.resources is not msgspec.UNSET]
+        in_use: dict[str, float] = {}
+        for resources in taken:
+            for name, amount in resources.items():
+                in_use[name] = in_use.get(name, 0.0) + amount
+        return in_use
+
     def start(self) -> None:
         """Start renewing."""
         self._thread.start()

@@ -23,7 +23,8 @@ class ClaimRequest(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True
     """Ask for up to `limit` runs; wait up to `wait_seconds` for the first one.
 
     With `run_ids` only these are asked for, and nothing is waited for. They are of one tenant, which a worker of the
-    platform names by `tenant_id`.
+    platform names by `tenant_id`. `labels` and `free` say what the worker is, and what is free of its resources: runs
+    that require more are not given.
     """
 
     worker: str
@@ -35,6 +36,8 @@ class ClaimRequest(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True
     instance: UUID | None = None
     run_ids: list[UUID] | None = None
     tenant_id: UUID | None = None
+    labels: dict[str, str] = {}
+    free: dict[str, float] = {}
 
 
 class StandsFor(msgspec.Struct, kw_only=True, frozen=True):
@@ -66,6 +69,7 @@ class ClaimedRun(msgspec.Struct, kw_only=True, frozen=True):
     priority: int = 0
     input: Any = None
     stands_for: StandsFor | msgspec.UnsetType = msgspec.UNSET
+    resources: dict[str, float] | msgspec.UnsetType = msgspec.UNSET
 
 
 class NamedRun(msgspec.Struct, kw_only=True, frozen=True):

@@ -83,7 +83,13 @@ class Session:
         self._keeper = self._make_keeper()
         self._completer = self._make_completer()
         self._execution = self._make_execution()
-        self._room = Room(capacity=settings.capacity, execution=self._execution, completer=self._completer)
+        self._room = Room(
+            capacity=settings.capacity,
+            execution=self._execution,
+            completer=self._completer,
+            keeper=self._keeper,
+            resources=settings.resources,
+        )
         self._execution.on_slot_free = self._freed
         self._completer.on_room = self._room.freed
         self._instance = new_instance()
@@ -234,7 +240,7 @@ class Session:
                 resources=dict(settings.resources),
             ),
             transport=self._transport,
-            load=lambda: Load(held=self._keeper.count, in_use={}),
+            load=lambda: Load(held=self._keeper.count, in_use=self._keeper.in_use),
             on_order=self._ordered,
             clock=self._clock,
             jitter=self._jitter,
