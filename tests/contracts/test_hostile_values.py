@@ -21,7 +21,7 @@ from everwhen.identity import service as identity
 from everwhen.identity.model import TokenWish
 from tests.alerts.scene import SIGNER, PlainSealer
 from tests.contracts.openapi_snapshot import app_for_its_document
-from tests.contracts.test_isolation import ENDLESS, furnish_event
+from tests.contracts.test_isolation import ENDLESS, furnish_event, furnish_worker
 from tests.egress.guarded import egress
 from tests.factories import make_run, make_schedule, make_task, make_tenant
 from tests.operations.scene import begin, redrive
@@ -238,6 +238,7 @@ async def furnished(database):
         "part": "text",
         "digest": f"sha256:{0:064}",
         "token": str(token.token_id),
+        "worker": await furnish_worker(database, tenant, name="ada"),
         "subject": "login:ada",
         "event": await furnish_event(database, tenant, name="ada"),
         "channel": "ops",
