@@ -7,6 +7,7 @@ import pytest
 from everwhen.core.claim_limits import KeyLimit, Rate
 from everwhen.dispatch.reaper import Reaper
 from everwhen.explaining.service import explain
+from everwhen.queues import store as queues
 from everwhen.runs import service as runs
 from everwhen.tasks import service as tasks
 from everwhen.verify.service import verify
@@ -323,3 +324,21 @@ async def test_whoever_asks_is_told_for_what_a_run_waits_with_numbers(database):
         ),
         "parked task": ("limit.task", "2 of 2 runs that task report allows at once were under way."),
     }
+
+
+async def test_a_queue_lets_its_runs_begin_no_faster_than_its_rate(database):
+    line = await make_line(database)
+    run_ids = await fill(line, 5)
+    async with database.tenant(line.tenant.id) as conn:
+        await conn.execute(
+            "insert into everwhen.queues"
+            " (tenant_id, name, rate_tokens, rate_seconds, rate_burst, created_at, updated_at)"
+            " values (%s, 'line', 2, 10, 2, now(), now())",
+            (line.tenant.id,),
+        )
+        await queues.settle_lane(conn, tenant_id=line.tenant.id, queue="line")
+    now = await line.now()
+
+    assert ids(await line.claim(now=now)) == run_ids[:2]
+    assert await line.claim(now=now + 4 * SECOND) == []
+    assert ids(await line.claim(now=now + 5 * SECOND)) == run_ids[2:3]

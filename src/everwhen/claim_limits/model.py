@@ -154,3 +154,20 @@ class ParkedRun:
     release_at: datetime | None
     in_flight: int
     key_in_flight: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineRate:
+    """How fast runs of a line may begin, and its bucket; `full_at` None: it is full."""
+
+    tenant_id: UUID
+    queue: str
+    rate_tokens: int
+    rate_seconds: float
+    rate_burst: int
+    full_at: datetime | None
+
+    @property
+    def rate(self) -> Rate:
+        """The rate."""
+        return Rate(tokens=self.rate_tokens, seconds=self.rate_seconds, burst=self.rate_burst)

@@ -349,7 +349,10 @@ set is_limited = m.is_limited
 from (
   select l.tenant_id, l.queue, exists (
            select from everwhen.task_limits t
-           where t.tenant_id = l.tenant_id and t.queue = l.queue) as is_limited
+           where t.tenant_id = l.tenant_id and t.queue = l.queue)
+           or exists (
+           select from everwhen.queues q
+           where q.tenant_id = l.tenant_id and q.name = l.queue and q.deleted_at is null and q.rate_tokens is not null) as is_limited
   from everwhen.lanes l
   where l.tenant_id = any(%(tenant_ids)s::uuid[]) and l.queue = any(%(queues)s::text[])) m
 where l.tenant_id = m.tenant_id and l.queue = m.queue and l.is_limited is distinct from m.is_limited;
@@ -405,3 +408,17 @@ from everwhen.waiting w
 left join lateral (
   select t.* from everwhen.task_limits t where t.tenant_id = w.tenant_id and t.task = w.task offset 0) t on true
 where w.tenant_id = %(tenant_id)s and w.run_id = %(run_id)s and w.priority < 0;
+
+-- name: read_line_rates
+-- How fast runs of these lines may begin, where their queues say so, with their buckets, which are no task's. The caller
+-- holds the lines.
+select q.tenant_id, q.name as queue, q.rate_tokens, q.rate_seconds, q.rate_burst, k.full_at
+from unnest(%(tenant_ids)s::uuid[], %(queues)s::text[]) as l (tenant_id, queue)
+cross join lateral (
+  select q.* from everwhen.queues q
+  where q.tenant_id = l.tenant_id and q.name = l.queue and q.deleted_at is null and q.rate_tokens is not null
+  offset 0) q
+left join lateral (
+  select k.full_at from everwhen.key_rates k
+  where k.tenant_id = q.tenant_id and k.task = '' and k.limit_key = q.name
+  offset 0) k on true;

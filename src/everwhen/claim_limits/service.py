@@ -56,14 +56,14 @@ nothing.
 import functools
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
 from everwhen.claim_limits import store
-from everwhen.claim_limits.model import CandidateRow, TaskKey, TaskLimit
+from everwhen.claim_limits.model import CandidateRow, LineRate, TaskKey, TaskLimit
 from everwhen.claim_limits.releasing import let_go
 from everwhen.core.capability import Capacity, Requirements, fits, most_at_once, requirements_from_json
 from everwhen.core.claim_limits import Candidate, Decided, Resource, Room, decide
@@ -139,6 +139,9 @@ async def choose(  # noqa: PLR0913  # who asks, for what, and how
     await _offer_fitting(conn, sitting, lines, tasks=tasks, limit=limit)
     order = {(line.tenant_id, line.queue): index for index, line in enumerate(lines)}
     quotas = {(line.tenant_id, line.queue): line.quota for line in lines}
+    rates = {(rate.tenant_id, rate.queue): rate for rate in await _line_rates(conn, lines)}
+    for key, rated in rates.items():
+        quotas[key] = min(quotas[key], rated.rate.left(rated.full_at, now))
     for depth in DEPTHS:
         open_lines = [key for key in order if quotas[key] > 0]
         need = limit - len(sitting.taken)
@@ -158,7 +161,27 @@ async def choose(  # noqa: PLR0913  # who asks, for what, and how
         rows.sort(key=lambda row: (order[row.tenant_id, row.queue], -row.priority, row.available_at, row.run_id))
         await _decide(conn, sitting, rows, quotas, need=need)
     await _write(conn, sitting)
+    await _charge_lines(conn, sitting, rates)
     return sitting
+
+
+async def _line_rates(conn: Connection, lines: Sequence[Line]) -> list[LineRate]:
+    tenant_ids, queues = [line.tenant_id for line in lines], [line.queue for line in lines]
+    return await store.read_line_rates(conn, tenant_ids=tenant_ids, queues=queues)
+
+
+async def _charge_lines(conn: Connection, sitting: Sitting, rates: Mapping[LaneKey, LineRate]) -> None:
+    """Take the tokens of the lines that were taken from; their buckets are no task's."""
+    taken = Counter((row.tenant_id, row.queue) for row in sitting.taken)
+    charged = sorted(taken.keys() & rates.keys())
+    if charged:
+        await store.charge_key_rates(
+            conn,
+            tenant_ids=[tenant_id for tenant_id, _ in charged],
+            tasks=["" for _ in charged],
+            limit_keys=[queue for _, queue in charged],
+            full_ats=[rates[key].rate.taken(rates[key].full_at, sitting.now, taken[key]) for key in charged],
+        )
 
 
 async def settle(conn: Connection, sitting: Sitting) -> None:

@@ -12,6 +12,7 @@ from everwhen.claim_limits.model import (
     FittingTask,
     KeyRate,
     LaneOf,
+    LineRate,
     Load,
     OfferedRun,
     ParkedRun,
@@ -271,6 +272,12 @@ async def save_limits(
 async def forget_limits(conn: Conn, *, tenant_ids: Sequence[UUID], tasks: Sequence[str]) -> int:
     """Remove those of these that limit nothing any more."""
     return await execute_count(conn, _SQL["forget_limits"], {"tenant_ids": list(tenant_ids), "tasks": list(tasks)})
+
+
+async def read_line_rates(conn: Conn, *, tenant_ids: Sequence[UUID], queues: Sequence[str]) -> list[LineRate]:
+    """Return how fast runs of these lines may begin, of those whose queues say so."""
+    params = {"tenant_ids": list(tenant_ids), "queues": list(queues)}
+    return await fetch_all(conn, _SQL["read_line_rates"], params, LineRate)
 
 
 async def find_parked(conn: Conn, *, tenant_id: UUID, run_id: UUID) -> ParkedRun | None:

@@ -108,7 +108,8 @@ returning revision;
 -- What the next claim goes by: of the tenant's limit and the platform's the lower one holds.
 update everwhen.lanes l
 set weight = coalesce(s.weight, 1), max_in_flight = least(q.max_in_flight, s.max_in_flight),
-    ageing_seconds = case when q.tenant_id is null then 3600 else q.ageing_seconds end
+    ageing_seconds = case when q.tenant_id is null then 3600 else q.ageing_seconds end,
+    is_limited = l.is_limited or (q.rate_tokens is not null and q.deleted_at is null)
 from (values (1)) as one (row)
 left join everwhen.queues q on q.tenant_id = %(tenant_id)s and q.name = %(queue)s
 left join everwhen.queue_shares s on s.tenant_id = %(tenant_id)s and s.queue = %(queue)s
