@@ -141,7 +141,16 @@ def claim(conn: psycopg.AsyncConnection[Any]) -> Awaitable[list[Lease]]:
 
 def share(conn: psycopg.AsyncConnection[Any]) -> Awaitable[Any]:
     return dispatch.lock_lanes_with_work(
-        conn, queues=["line"], tasks=["report"], instance=None, after=uuid.UUID(int=0), most=512, limit=64, now=NOW
+        conn,
+        queues=["line"],
+        tasks=["report"],
+        instance=None,
+        labels="{}",
+        free="{}",
+        after=uuid.UUID(int=0),
+        most=512,
+        limit=64,
+        now=NOW,
     )
 
 
