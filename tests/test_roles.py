@@ -11,9 +11,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from everwhen import roles
-from everwhen.app import MAKERS
 from everwhen.config import RoleName
 from everwhen.postgres.pool import Database, PoolLimits
+from everwhen.role_makers import MAKERS
 from everwhen.roles import Loop, Tick
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)

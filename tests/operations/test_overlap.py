@@ -5,7 +5,6 @@ from datetime import timedelta
 
 import pytest
 
-from everwhen.app import followers
 from everwhen.core.bulk import OperationKind, OperationState
 from everwhen.core.overlap import OverlapWish
 from everwhen.core.overlap_json import parse_overlap
@@ -16,6 +15,7 @@ from everwhen.operations.operator import Operator
 from everwhen.operations.service import Ask, BackfillAsk
 from everwhen.schedules import service as schedules
 from everwhen.schedules.model import ScheduleDraft, Spec
+from everwhen.services import followers
 from tests.factories import TESTER
 from tests.operations.scene import begin, drain, let_be_due, read
 from tests.overlap.scene import make_scene

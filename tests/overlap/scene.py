@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from everwhen.app import followers
 from everwhen.core.overlap import OverlapWish
 from everwhen.core.overlap_json import parse_overlap
 from everwhen.core.retry import RetryPolicy
@@ -23,6 +22,7 @@ from everwhen.runs.service import RunView
 from everwhen.schedules import service as schedules
 from everwhen.schedules.model import Schedule, ScheduleDraft, Spec
 from everwhen.schedules.scheduler import Scheduler
+from everwhen.services import followers
 from everwhen.tenants.model import Tenant
 from everwhen.verify.service import verify
 from tests.dispatch.scene import report_on

@@ -10,13 +10,13 @@ from datetime import timedelta
 
 import pytest
 
-from everwhen.app import followers
 from everwhen.core.ids import derived_run_id, scheduled_run_id
 from everwhen.core.zones import tz_version
 from everwhen.overlap.gatekeeper import Gatekeeper
 from everwhen.postgres.pool import Connection
 from everwhen.runs.derived import Filling, Making, PastInstant, make_backfilled, make_redriven
 from everwhen.schedules import service as schedules
+from everwhen.services import followers
 from tests.factories import TESTER
 from tests.overlap.scene import Scene, make_scene
 

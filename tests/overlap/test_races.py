@@ -10,11 +10,11 @@ from random import Random  # noqa: TID251  # drawn by a seed
 import psycopg
 import pytest
 
-from everwhen.app import followers
 from everwhen.errors import Conflict, Unavailable
 from everwhen.overlap import store
 from everwhen.overlap.gatekeeper import Gatekeeper
 from everwhen.schedules import service as schedules
+from everwhen.services import followers
 from tests.overlap.scene import Scene, make_scene
 
 ACTIVE = """

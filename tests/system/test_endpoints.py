@@ -19,11 +19,11 @@ import httpx2
 import pytest
 
 from everwhen import clock
-from everwhen.app import make_policy
 from everwhen.config import Settings
 from everwhen.endpoints import service
 from everwhen.endpoints.model import EndpointDraft
 from everwhen.endpoints.service import EndpointsDesk
+from everwhen.outside import make_policy
 from everwhen.postgres.pool import Database
 from everwhen.revisions import NONE
 from everwhen.sealing.ring import new_entry, read_ring

@@ -11,10 +11,12 @@ import pytest
 import uvicorn
 
 from everwhen import clock, roles
-from everwhen.app import Services, make_app, make_role, open_services
+from everwhen.app import make_app
 from everwhen.config import Settings
 from everwhen.postgres.pool import Database
+from everwhen.role_makers import make_role
 from everwhen.roles import Loop
+from everwhen.services import Services, open_services
 from everwhen.tenants.model import Tenant
 from tests.factories import make_tenant
 from tests.people import SECRET, token_of

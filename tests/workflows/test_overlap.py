@@ -2,7 +2,6 @@
 
 import pytest
 
-from everwhen.app import followers
 from everwhen.core.lifecycle import RunState
 from everwhen.core.overlap import Overlap, OverlapPolicy
 from everwhen.core.targets import WORKFLOW_QUEUE, workflow_task
@@ -13,6 +12,7 @@ from everwhen.runs import service as runs
 from everwhen.runs.model import RunRequest
 from everwhen.schedules import service as schedules
 from everwhen.schedules.model import ScheduleDraft, Spec
+from everwhen.services import followers
 from everwhen.workflows.conductor import Conductor
 from tests.factories import TESTER
 from tests.workflows.scene import Scene

@@ -14,10 +14,10 @@ import click
 from everwhen.cli.server import load_settings, one_line_errors, run_async
 
 if TYPE_CHECKING:
-    from everwhen.app import Services
     from everwhen.config import Settings
     from everwhen.demo.set_up import Demo
     from everwhen.postgres.embedded import EmbeddedPostgres
+    from everwhen.services import Services
 
 WORKER_STOP_SECONDS: Final = 2.0
 _COLOURS: Final = {"succeeded": "green", "dead": "red", "retrying": "yellow", "planned": "bright_black"}

@@ -22,14 +22,16 @@ from uuid import UUID
 import httpx2
 
 from everwhen import clock as real
-from everwhen.app import Services, make_app, make_role, open_services
+from everwhen.app import make_app
 from everwhen.config import RoleName, Settings
 from everwhen.core.targets import RESERVED
 from everwhen.dispatch.model import Lease
 from everwhen.dispatch.service import Claim
 from everwhen.http.auth import mint_token
 from everwhen.http.roles import Role as TokenRole
+from everwhen.role_makers import make_role
 from everwhen.roles import Role
+from everwhen.services import Services, open_services
 from everwhen.tenants import service as tenants
 from everwhen.testing.clock import MovableClock, instant
 from everwhen.testing.records import RunRecord, SpanRecord, record_of
