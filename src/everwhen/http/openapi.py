@@ -1,8 +1,14 @@
-"""The OpenAPI 3.1 document: the framework's, with our errors and our tokens in place of its defaults."""
+"""The OpenAPI 3.1 document: the framework's, with our errors and our tokens in place of its defaults.
+
+Its examples are a conversation that was had with a server (`examples.json`, which a test has again): each operation's
+parameters, body and answer. An error's example says what its status says of every operation.
+"""
 
 # the tenant in the path is read by the dependency that grants access
 
+import json
 from collections.abc import Mapping
+from importlib import resources
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -11,7 +17,7 @@ from fastapi.routing import iter_route_contexts
 
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.deprecation import document_age
-from everwhen.http.problems import MEDIA_TYPE
+from everwhen.http.problems import DOCS, MEDIA_TYPE
 from everwhen.http.roles import Permission
 from everwhen.http.sessions import COOKIE, CSRF_HEADER
 
@@ -63,6 +69,21 @@ _SCHEMES: Final[dict[str, Any]] = {
         "description": f"A session of the console; with `{CSRF_HEADER}` where something changes.",
     },
 }
+PROBLEMS: Final[dict[str, tuple[str, str, str, str | None]]] = {
+    "401": ("auth.required", "Authentication required", "A valid bearer token is needed.", None),
+    "403": ("auth.role", "Forbidden", "This needs one of the roles operator, editor, admin.", None),
+    "404": ("not_found", "Not found", "There is no such thing.", None),
+    "409": ("conflict", "Conflict", "The state of the thing does not allow it.", None),
+    "412": ("precondition.failed", "Precondition failed", "It is at revision 18 by now.", None),
+    "413": ("body.too_large", "Body too large", "The body is larger than 1048576 bytes.", None),
+    "415": ("body.media_type", "Unsupported media type", "Send the body as application/json.", None),
+    "422": ("field.invalid", "Invalid input", "Input should be a valid string", "/name"),
+    "428": ("precondition.required", "Precondition required", "Say in If-Match which revision you mean.", None),
+    "429": ("rate.exceeded", "Too many requests", "More than 5000 in 10 s by the tenant: come back in 1 s.", None),
+    "503": ("database.unavailable", "Service unavailable", "The database is away; try again.", None),
+}
+"""What an error of each status says: code, title, detail, and where the fault is."""
+
 _ALWAYS: Final = ("401", "403", "404", "429", "503")
 _WITH_INPUT: Final = ("422",)
 _WITH_BODY: Final = ("413", "415")
@@ -82,16 +103,59 @@ def document(app: FastAPI, *, open_paths: frozenset[str], permissions: Mapping[s
     schemas.pop("ValidationError", None)
     schemas |= {"Problem": _PROBLEM, "ProblemField": _PROBLEM_FIELD}
     made["components"]["securitySchemes"] = _SCHEMES
+    made["components"]["examples"] = {f"Problem{status}": {"value": problem_example(status)} for status in PROBLEMS}
     _add_manners(app, made["paths"])
+    examples: dict[str, Any] = json.loads((resources.files("everwhen.http") / "examples.json").read_text("utf-8"))
     for path, operations in made["paths"].items():
         is_tagged = any(_takes(operation, "If-Match") for operation in operations.values())
         for operation in operations.values():
             _complete(operation, is_open=path in open_paths)
             if is_tagged:
                 _tag(operation)
+            _exemplify(operation, examples.get(operation["operationId"]))
             if operation["operationId"] in permissions:
                 operation["x-permission"] = permissions[operation["operationId"]]
     return made
+
+
+def _exemplify(operation: dict[str, Any], example: dict[str, Any] | None) -> None:
+    """Put an example into an operation's parameters, body, answer and errors."""
+    for status, response in operation["responses"].items():
+        if status in PROBLEMS:  # the framework's and ours are shared by operations
+            shown = {"problem": {"$ref": f"#/components/examples/Problem{status}"}}
+            content = {**response["content"][MEDIA_TYPE], "examples": shown}
+            operation["responses"][status] = {**response, "content": {MEDIA_TYPE: content}}
+    if example is None:
+        return
+    for parameter in operation.get("parameters", ()):
+        given = example.get(parameter["in"], {})
+        if parameter["name"] in given:
+            parameter["example"] = given[parameter["name"]]
+    bodies: dict[str, Any] = operation.get("requestBody", {}).get("content", {})
+    for content in bodies.values():
+        if "request" in example:
+            content["example"] = example["request"]
+    contents: dict[str, Any] = operation["responses"].get(str(example["status"]), {}).get("content", {})
+    for content in contents.values():
+        if "response" in example:
+            content["example"] = example["response"]
+
+
+def problem_example(status: str) -> dict[str, Any]:
+    """Return what an error of this status looks like."""
+    code, title, detail, pointer = PROBLEMS[status]
+    found = [] if pointer is None else [{"code": code, "pointer": pointer, "detail": detail}]
+    return {
+        "type": f"urn:everwhen:problem:{code}",
+        "title": title,
+        "status": int(status),
+        "detail": detail,
+        "code": code,
+        "errors": found,
+        "request_id": "req_01a2291506ff70daa75e79f816daceb5",
+        "retryable": status in {"429", "503"},
+        "docs": f"{DOCS}#{code.partition('.')[0]}",
+    }
 
 
 def _add_manners(app: FastAPI, paths: dict[str, Any]) -> None:
