@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "endpoint": "everwhen.cli.endpoint:endpoint",
     "events": "everwhen.cli.events:events",
     "executor": "everwhen.cli.executor:executor",
+    "explain": "everwhen.cli.schema:explain",
     "explain-trigger": "everwhen.cli.explain:explain_trigger",
     "findings": "everwhen.cli.findings:findings",
     "forecast": "everwhen.cli.forecast:forecast",

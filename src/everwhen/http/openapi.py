@@ -137,7 +137,7 @@ def _exemplify(operation: dict[str, Any], example: dict[str, Any] | None) -> Non
             content["example"] = example["request"]
     contents: dict[str, Any] = operation["responses"].get(str(example["status"]), {}).get("content", {})
     for content in contents.values():
-        if "response" in example:
+        if "response" in example and "example" not in content:
             content["example"] = example["response"]
 
 
