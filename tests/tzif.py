@@ -38,8 +38,10 @@ BERLIN_FILE = "tzdata/zoneinfo/Europe/Berlin"
 def archive(files: Mapping[str, bytes] | None = None) -> str:
     """A wheel, in base64, in which Berlin has no summer time; with more files, or others."""
     held, zones = io.BytesIO(), {BERLIN_FILE: tzif(WITHOUT_SUMMER_TIME)}
-    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as wheel:
-        wheel.writestr("tzdata/__init__.py", 'IANA_VERSION = "2030c"\n')
-        for name, data in (zones | dict(files or {})).items():
-            wheel.writestr(name, data)
+    release = {"tzdata/__init__.py": b'IANA_VERSION = "2030c"\n'}
+    with zipfile.ZipFile(held, "w") as wheel:
+        for name, data in (release | zones | dict(files or {})).items():
+            wheel.writestr(
+                zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED
+            )  # of no date, so that it is always the same
     return base64.b64encode(held.getvalue()).decode()
