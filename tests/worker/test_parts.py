@@ -110,7 +110,10 @@ async def _until(condition):
 
 def test_nothing_is_claimed_while_unanswered_reports_pile_up():
     execution = SimpleNamespace(held=0)
-    room = Room(capacity=10, execution=execution, completer=SimpleNamespace(backlog=999), reserved=3)
+    completer = SimpleNamespace(backlog=999)
+    room = Room(
+        capacity=10, execution=execution, completer=completer, keeper=SimpleNamespace(), resources={}, reserved=3
+    )
     assert room.free == 7
     room.completer.backlog = 1000
     assert room.free == 0
