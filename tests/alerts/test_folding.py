@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, time, timedelta
 from itertools import pairwise
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -99,7 +100,8 @@ ALWAYS = QuietHours(zone="UTC", begins=time(0), ends=time(0))
     ],
 )
 def test_quiet_hours_around_transitions_and_weekends(quiet, instant, end):
-    assert quiet.until(at(instant)) == (None if end is None else at(end))
+    for zone in (UTC, ZoneInfo("America/Los_Angeles"), ZoneInfo("Pacific/Kiritimati")):
+        assert quiet.until(at(instant).astimezone(zone)) == (None if end is None else at(end))
 
 
 def test_quiet_hours_as_json():

@@ -29,7 +29,7 @@ class QuietHours:
 
     def until(self, instant: datetime) -> datetime | None:
         """Return when the quiet hours that hold this instant end; None when it is not in them."""
-        zone, end = find_zone(self.zone), instant
+        zone, end = find_zone(self.zone), instant.astimezone(UTC)
         for _ in range(_MOST_STEPS):
             further = self._end_of_stretch(end, zone)
             if further is None:
@@ -39,7 +39,7 @@ class QuietHours:
 
     def _end_of_stretch(self, instant: datetime, zone: Zone) -> datetime | None:
         stretch = zone.at(instant)
-        today = (instant + stretch.offset).replace(tzinfo=None).date()
+        today = (instant + stretch.offset).date()
         for day in (today - _DAY, today):
             if day.weekday() in self.days:
                 begin, end = self._on(day, zone)

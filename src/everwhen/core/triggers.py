@@ -220,6 +220,8 @@ def start_of(timing: Timing) -> datetime | None:
 
 def reach(timing: Timing, until: datetime) -> datetime:
     """Return the last nominal instant that calendars make due by `until`; `until`, unless something rolls back."""
+    if until.tzinfo is not UTC:
+        until = as_utc(until, name="until")
     source = timing.source
     return source.reach(until) if isinstance(source, OnCalendars) else until
 
