@@ -101,10 +101,10 @@ time.sleep(15)
 POLITE = (
     PYTHON
     + """
-import signal, sys, time
-def stop(*_):
-    print("cleaned up", flush=True)
-    sys.exit(0)
+import os, signal, time
+def stop(*_):  # perhaps in the middle of the print below
+    os.write(1, b"cleaned up\\n")
+    os._exit(0)
 signal.signal(signal.SIGTERM, stop)
 print("begun", flush=True)
 time.sleep(15)
