@@ -2,10 +2,12 @@
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import psycopg
 import pytest
 
+from everwhen import clock
 from everwhen.core.compare import compare
 from everwhen.core.flex import Flex, FlexMode
 from everwhen.core.ids import instant_of
@@ -71,8 +73,12 @@ async def test_a_dry_run_lists_what_a_change_would_do_and_persists_nothing(clien
 
 
 async def test_a_dry_run_says_what_the_change_itself_then_does(client):
-    await client.post(PATH, json=GOOD)
-    change = {"trigger": {"kind": "cron", "expr": "30 4 * * *"}}
+    now = clock.process_now().astimezone(ZoneInfo("Europe/Berlin"))
+    old, new = now + timedelta(hours=6), now + timedelta(hours=8)  # both ahead today, or both tomorrow
+    if old.date() < new.date():
+        old, new = now + timedelta(hours=14), now + timedelta(hours=16)
+    await client.post(PATH, json={**GOOD, "trigger": {"kind": "cron", "expr": f"{old:%M} {old:%H} * * *"}})
+    change = {"trigger": {"kind": "cron", "expr": f"{new:%M} {new:%H} * * *"}}
     planned = (await client.patch(f"{PATH}/nightly?dry_run=true&days=30", json=change)).json()
     before = (await client.get(f"{PATH}/nightly")).json()
     changed = (await client.patch(f"{PATH}/nightly", json=change)).json()
