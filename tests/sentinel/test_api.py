@@ -147,7 +147,7 @@ async def test_no_label_names_a_tenant_a_schedule_or_a_run(database, amiss):
     text = (await scrape(database)).text
     labels = {name for family in text_string_to_metric_families(text) for s in family.samples for name in s.labels}
 
-    assert labels <= {"role", "outcome", "state", "kind", "bucket", "broker", "meaning", "le"}
+    assert labels <= {"role", "outcome", "state", "kind", "bucket", "broker", "meaning", "reason", "le"}
 
 
 async def test_ticks_of_a_role_are_counted_with_their_errors(database, line):
