@@ -72,7 +72,7 @@ async def test_a_limit_then_no_worker_then_a_retry(scene):
         ("worker.none_live", "01:31:40", "01:41:03"),
     ]
     assert [(each["reason"], each["action"]) for each in said["remedies"]] == [
-        ("limit.queue", None),
+        ("limit.queue", "everwhen queue set line"),
         ("worker.none_live", None),
         ("attempt.failed", f"everwhen run attempts {REF}"),
         ("worker.slots_full", None),

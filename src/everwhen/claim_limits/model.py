@@ -6,7 +6,7 @@ from uuid import UUID
 
 import msgspec
 
-from everwhen.core.claim_limits import Rate
+from everwhen.core.claim_limits import Rate, rate_of
 
 TaskKey = tuple[UUID, str]
 """A tenant's task."""
@@ -58,12 +58,12 @@ class TaskLimit:
     @property
     def rate(self) -> Rate | None:
         """How many of its runs may begin in a stretch of time."""
-        return _rate(self.rate_tokens, self.rate_seconds, self.rate_burst)
+        return rate_of(self.rate_tokens, self.rate_seconds, self.rate_burst)
 
     @property
     def key_rate(self) -> Rate | None:
         """The same for each key."""
-        return _rate(self.key_rate_tokens, self.key_rate_seconds, self.key_rate_burst)
+        return rate_of(self.key_rate_tokens, self.key_rate_seconds, self.key_rate_burst)
 
     @property
     def prefix(self) -> str:
@@ -74,12 +74,6 @@ class TaskLimit:
     def is_over(self) -> bool:
         """Say whether the task has no limit any more."""
         return self.max_in_flight is None and self.rate_tokens is None and not self.has_keys and self.requires is None
-
-
-def _rate(tokens: int | None, seconds: float | None, burst: int | None) -> Rate | None:
-    if tokens is None or seconds is None:
-        return None
-    return Rate(tokens=tokens, seconds=seconds, burst=tokens if burst is None else burst)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,3 +165,32 @@ class LineRate:
     def rate(self) -> Rate:
         """The rate."""
         return Rate(tokens=self.rate_tokens, seconds=self.rate_seconds, burst=self.rate_burst)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineLimits:
+    """What limits a line: its own limit, its tenant's, and its rate with its bucket; None: nothing does."""
+
+    queue: str
+    max_in_flight: int | None
+    in_flight: int
+    tenant_limit: int | None
+    tenant_in_flight: int | None
+    rate_tokens: int | None
+    rate_seconds: float | None
+    rate_burst: int | None
+    full_at: datetime | None
+
+    @property
+    def rate(self) -> Rate | None:
+        """How fast its runs may begin."""
+        return rate_of(self.rate_tokens, self.rate_seconds, self.rate_burst)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FullLine:
+    """A line that is shut by a limit, and which one."""
+
+    tenant_id: UUID
+    queue: str
+    reason: str

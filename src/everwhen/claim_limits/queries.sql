@@ -422,3 +422,108 @@ left join lateral (
   select k.full_at from everwhen.key_rates k
   where k.tenant_id = q.tenant_id and k.task = '' and k.limit_key = q.name
   offset 0) k on true;
+
+-- name: fence
+-- Whoever sets a limit waits here until every claim of the tenant's workers that knew of none has ended, and none begins
+-- until it commits. Before any lane is locked: claims hold the fence when they wait for lanes.
+select pg_advisory_xact_lock(hashtextextended('everwhen.claims ' || %(tenant_id)s::uuid, 0))::text is not null as is_held;
+
+-- name: mark_tenant_lanes
+-- All lines of a tenant, in their order: whether it has a limit over all of them. The claim at a shared queue that holds one
+-- of them is waited for.
+with held as materialized (
+  select l.tenant_id, l.queue from everwhen.lanes l
+  where l.tenant_id = %(tenant_id)s and l.queue not like 'everwhen:%%'
+  order by l.queue
+  for no key update
+)
+update everwhen.lanes l
+set has_tenant_limit = exists (
+  select from everwhen.tenant_limits t where t.tenant_id = %(tenant_id)s and t.in_flight is not null)
+from held h
+where l.tenant_id = h.tenant_id and l.queue = h.queue;
+
+-- name: mark_new_lane
+-- A line that was opened after the limit of its tenant was set.
+update everwhen.lanes l
+set has_tenant_limit = true
+where l.tenant_id = %(tenant_id)s and l.queue = %(queue)s
+  and exists (select from everwhen.tenant_limits t where t.tenant_id = %(tenant_id)s and t.in_flight is not null);
+
+-- name: cap_leases
+-- Leases that were claimed before there was a limit: their end makes room, too, and wakes whoever waits for it.
+with found as materialized (
+  select l.place
+  from (
+    select a.queue from everwhen.lanes a
+    where a.tenant_id = %(tenant_id)s and a.queue = any(%(queues)s::text[])
+      and (a.max_in_flight is not null or a.has_tenant_limit)) a
+  cross join lateral (
+    select l.ctid as place from everwhen.leases l
+    where l.tenant_id = %(tenant_id)s and l.queue = a.queue and l.lease_token > 0 and not l.is_capped
+    limit %(limit)s
+    for no key update skip locked) l
+  limit %(limit)s
+)
+update everwhen.leases l set is_capped = true from found f where l.ctid = f.place;
+
+-- name: list_lanes
+select l.queue from everwhen.lanes l where l.tenant_id = %(tenant_id)s and l.queue not like 'everwhen:%%' order by l.queue;
+
+-- name: count_tenant
+select count(*) as in_flight
+from everwhen.leases l
+where l.tenant_id = %(tenant_id)s and l.lease_token > 0 and l.queue not like 'everwhen:%%';
+
+-- name: read_line_limits
+-- What limits lines of a tenant, and how much of it is used: for whoever asks why runs wait. What the tenant has in flight
+-- is counted once.
+select l.queue, l.max_in_flight, f.in_flight, t.tenant_limit, case when t.tenant_limit is not null then (
+         select count(*) from everwhen.leases o
+         where o.tenant_id = %(tenant_id)s and o.lease_token > 0 and o.queue not like 'everwhen:%%') end as tenant_in_flight,
+       r.rate_tokens, r.rate_seconds, r.rate_burst, r.full_at
+from everwhen.lanes l
+cross join lateral (
+  select count(*) as in_flight from everwhen.leases o
+  where o.tenant_id = l.tenant_id and o.queue = l.queue and o.lease_token > 0 and l.max_in_flight is not null
+  offset 0) f
+left join lateral (
+  select t.in_flight as tenant_limit from everwhen.tenant_limits t where l.has_tenant_limit and t.tenant_id = l.tenant_id
+  offset 0) t on true
+left join lateral (
+  select q.rate_tokens, q.rate_seconds, q.rate_burst, (
+           select k.full_at from everwhen.key_rates k
+           where k.tenant_id = q.tenant_id and k.task = '' and k.limit_key = q.name) as full_at
+  from everwhen.queues q
+  where l.is_limited and q.tenant_id = l.tenant_id and q.name = l.queue and q.deleted_at is null
+  offset 0) r on true
+where l.tenant_id = %(tenant_id)s and l.queue = any(%(queues)s::text[]);
+
+-- name: find_full_lines
+-- Which of these lines are shut by a limit: of their tenant, their own, or by their rate. Of several the first is told.
+select q.tenant_id, q.queue, r.reason
+from unnest(%(tenant_ids)s::uuid[], %(queues)s::text[]) as q (tenant_id, queue)
+cross join lateral (
+  select l.tenant_id, l.queue, l.max_in_flight, l.has_tenant_limit, l.is_limited from everwhen.lanes l
+  where l.tenant_id = q.tenant_id and l.queue = q.queue and (l.max_in_flight is not null or l.has_tenant_limit or l.is_limited)
+  offset 0) l
+cross join lateral (
+  select case
+    when l.has_tenant_limit and (
+      select t.in_flight <= (
+        select count(*) from everwhen.leases o
+        where o.tenant_id = l.tenant_id and o.lease_token > 0 and o.queue not like 'everwhen:%%')
+      from everwhen.tenant_limits t where t.tenant_id = l.tenant_id) then 'limit.tenant'
+    when l.max_in_flight <= (
+      select count(*) from everwhen.leases o
+      where o.tenant_id = l.tenant_id and o.queue = l.queue and o.lease_token > 0) then 'limit.queue'
+    when l.is_limited and exists (
+      select from everwhen.queues d
+      cross join lateral (
+        select k.full_at from everwhen.key_rates k
+        where k.tenant_id = d.tenant_id and k.task = '' and k.limit_key = d.name offset 0) k
+      where d.tenant_id = l.tenant_id and d.name = l.queue and d.rate_tokens is not null
+        and k.full_at > %(now)s::timestamptz + make_interval(secs => (d.rate_burst - 1) * d.rate_seconds / d.rate_tokens))
+      then 'limit.rate' end as reason
+  offset 0) r
+where r.reason is not null;

@@ -20,6 +20,7 @@ from typing import Final
 from uuid import UUID
 
 from everwhen.claim_limits import store
+from everwhen.claim_limits.fencing import fence
 from everwhen.claim_limits.model import Load, TaskKey, TaskLimit
 from everwhen.core.claim_limits import Resource, Room, budget
 from everwhen.postgres.pool import Connection, Database
@@ -78,8 +79,10 @@ def _ledger(conn: Connection) -> Ledger:
 
 async def _save(conn: Connection, keys: Sequence[TaskKey]) -> None:
     each = store.columns(keys)
-    lanes = await store.lock_lanes(conn, **each)
     tenant_ids = {tenant for tenant, _ in keys}
+    for tenant_id in sorted(tenant_ids):
+        await fence(conn, tenant_id)
+    lanes = await store.lock_lanes(conn, **each)
     await store.save_limits(
         conn,
         tenant_ids=tenant_ids,

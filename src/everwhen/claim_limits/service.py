@@ -56,7 +56,7 @@ nothing.
 import functools
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
@@ -102,7 +102,7 @@ class Sitting:
     """What one claim holds and knows. `rooms` and `key_rooms` shrink with what it takes.
 
     `hidden` are leases that do not say what they count for; `passed` are the runs that were looked at, and `left` the
-    lines in which some of them stay as they were.
+    lines in which some of them stay as they were. `dry` are lines without a token, with the instant of the next one.
     """
 
     now: datetime
@@ -118,6 +118,8 @@ class Sitting:
     capacity: Capacity = field(default_factory=Capacity)
     free: dict[str, float] = field(default_factory=dict[str, float])
     left: set[LaneKey] = field(default_factory=set[LaneKey])
+    line_rates: dict[LaneKey, LineRate] = field(default_factory=dict[LaneKey, LineRate])
+    dry: dict[LaneKey, datetime] = field(default_factory=dict[LaneKey, datetime])
 
 
 async def choose(  # noqa: PLR0913  # who asks, for what, and how
@@ -138,10 +140,7 @@ async def choose(  # noqa: PLR0913  # who asks, for what, and how
     await _release_due(conn, sitting, lines)
     await _offer_fitting(conn, sitting, lines, tasks=tasks, limit=limit)
     order = {(line.tenant_id, line.queue): index for index, line in enumerate(lines)}
-    quotas = {(line.tenant_id, line.queue): line.quota for line in lines}
-    rates = {(rate.tenant_id, rate.queue): rate for rate in await _line_rates(conn, lines)}
-    for key, rated in rates.items():
-        quotas[key] = min(quotas[key], rated.rate.left(rated.full_at, now))
+    quotas = await _quotas(conn, sitting, lines)
     for depth in DEPTHS:
         open_lines = [key for key in order if quotas[key] > 0]
         need = limit - len(sitting.taken)
@@ -161,17 +160,26 @@ async def choose(  # noqa: PLR0913  # who asks, for what, and how
         rows.sort(key=lambda row: (order[row.tenant_id, row.queue], -row.priority, row.available_at, row.run_id))
         await _decide(conn, sitting, rows, quotas, need=need)
     await _write(conn, sitting)
-    await _charge_lines(conn, sitting, rates)
     return sitting
 
 
-async def _line_rates(conn: Connection, lines: Sequence[Line]) -> list[LineRate]:
+async def _quotas(conn: Connection, sitting: Sitting, lines: Sequence[Line]) -> dict[LaneKey, int]:
+    """Return how many runs each line gives, by what the claim allots and by the tokens of its queue."""
+    quotas = {(line.tenant_id, line.queue): line.quota for line in lines}
     tenant_ids, queues = [line.tenant_id for line in lines], [line.queue for line in lines]
-    return await store.read_line_rates(conn, tenant_ids=tenant_ids, queues=queues)
+    for rated in await store.read_line_rates(conn, tenant_ids=tenant_ids, queues=queues):
+        key = rated.tenant_id, rated.queue
+        sitting.line_rates[key] = rated
+        left = rated.rate.left(rated.full_at, sitting.now)
+        quotas[key] = min(quotas[key], left)
+        if not left:
+            sitting.dry[key] = rated.rate.next_at(rated.full_at, sitting.now)
+    return quotas
 
 
-async def _charge_lines(conn: Connection, sitting: Sitting, rates: Mapping[LaneKey, LineRate]) -> None:
+async def _charge_lines(conn: Connection, sitting: Sitting) -> None:
     """Take the tokens of the lines that were taken from; their buckets are no task's."""
+    rates = sitting.line_rates
     taken = Counter((row.tenant_id, row.queue) for row in sitting.taken)
     charged = sorted(taken.keys() & rates.keys())
     if charged:
@@ -206,7 +214,7 @@ async def choose_named(  # noqa: PLR0913  # as `choose`, and which
     """Do as `choose` does, about these runs of one tenant and no others."""
     sitting = Sitting(now=now, capacity=capacity, free=dict(capacity.free))
     order = {(line.tenant_id, line.queue): index for index, line in enumerate(lines)}
-    quotas = {(line.tenant_id, line.queue): line.quota for line in lines}
+    quotas = await _quotas(conn, sitting, lines)
     if lines:
         queues = [line.queue for line in lines]
         tenant_id = lines[0].tenant_id
@@ -217,10 +225,11 @@ async def choose_named(  # noqa: PLR0913  # as `choose`, and which
     return sitting
 
 
-async def mark_lane(conn: Connection, lane: LaneKey) -> None:
-    """Note that runs of limited tasks wait in this line."""
+async def mark_lane(conn: Connection, lane: LaneKey, *, is_new: bool = False) -> None:
+    """Note that runs of limited tasks wait in this line; or, of a new one, whether its tenant has a limit."""
     tenant_id, queue = lane
-    await store.mark_lane(conn, tenant_id=tenant_id, queue=queue)
+    mark = store.mark_new_lane if is_new else store.mark_lane
+    await mark(conn, tenant_id=tenant_id, queue=queue)
 
 
 async def _release_due(conn: Connection, sitting: Sitting, lines: Sequence[Line]) -> None:
@@ -370,6 +379,7 @@ async def _read_key_rates(conn: Connection, sitting: Sitting, keys: Sequence[Key
 
 async def _write(conn: Connection, sitting: Sitting) -> None:
     """Park what is in the way, and take the tokens of what goes."""
+    await _charge_lines(conn, sitting)
     rated = await _charge(conn, sitting)
     if sitting.parked:
         await store.park_runs(

@@ -10,8 +10,10 @@ from psycopg import AsyncConnection
 from everwhen.claim_limits.model import (
     CandidateRow,
     FittingTask,
+    FullLine,
     KeyRate,
     LaneOf,
+    LineLimits,
     LineRate,
     Load,
     OfferedRun,
@@ -283,6 +285,51 @@ async def read_line_rates(conn: Conn, *, tenant_ids: Sequence[UUID], queues: Seq
 async def find_parked(conn: Conn, *, tenant_id: UUID, run_id: UUID) -> ParkedRun | None:
     """Return what a run is parked for; None: it is not."""
     return await fetch_optional(conn, _SQL["find_parked"], {"tenant_id": tenant_id, "run_id": run_id}, ParkedRun)
+
+
+async def fence(conn: Conn, *, tenant_id: UUID) -> bool:
+    """Wait until every claim of the tenant's workers has ended, and keep others from beginning until the commit."""
+    return await fetch_one(conn, _SQL["fence"], {"tenant_id": tenant_id}, bool)
+
+
+async def mark_tenant_lanes(conn: Conn, *, tenant_id: UUID) -> int:
+    """Note in all lines of a tenant whether it has a limit over all of them."""
+    return await execute_count(conn, _SQL["mark_tenant_lanes"], {"tenant_id": tenant_id})
+
+
+async def mark_new_lane(conn: Conn, *, tenant_id: UUID, queue: str) -> int:
+    """Note in a line that its tenant has a limit over all of them, if it has."""
+    return await execute_count(conn, _SQL["mark_new_lane"], {"tenant_id": tenant_id, "queue": queue})
+
+
+async def cap_leases(conn: Conn, *, tenant_id: UUID, queues: Sequence[str], limit: int) -> int:
+    """Have leases at these queues wake whoever waits for room when they end, but for those that somebody holds."""
+    params = {"tenant_id": tenant_id, "queues": list(queues), "limit": limit}
+    return await execute_count(conn, _SQL["cap_leases"], params)
+
+
+async def list_lanes(conn: Conn, *, tenant_id: UUID) -> list[str]:
+    """Return the queues at which a tenant has lines, but for those of the server itself."""
+    return await fetch_all(conn, _SQL["list_lanes"], {"tenant_id": tenant_id}, str)
+
+
+async def count_tenant(conn: Conn, *, tenant_id: UUID) -> int:
+    """Return how many runs of a tenant are in flight, but for what the server itself has under way."""
+    return await fetch_one(conn, _SQL["count_tenant"], {"tenant_id": tenant_id}, int)
+
+
+async def read_line_limits(conn: Conn, *, tenant_id: UUID, queues: Sequence[str]) -> list[LineLimits]:
+    """Return what limits these lines of a tenant, and how much of it is used."""
+    params = {"tenant_id": tenant_id, "queues": list(queues)}
+    return await fetch_all(conn, _SQL["read_line_limits"], params, LineLimits)
+
+
+async def find_full_lines(
+    conn: Conn, *, tenant_ids: Sequence[UUID], queues: Sequence[str], now: datetime
+) -> list[FullLine]:
+    """Return which of these lines a limit shuts, and which one."""
+    params = {"tenant_ids": list(tenant_ids), "queues": list(queues), "now": now}
+    return await fetch_all(conn, _SQL["find_full_lines"], params, FullLine)
 
 
 def columns(keys: Sequence[TaskKey]) -> dict[str, Any]:

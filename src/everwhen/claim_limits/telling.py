@@ -1,13 +1,14 @@
 """What a parked run waits for, in numbers: for whoever asks why it has not begun."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 from everwhen.claim_limits import store
-from everwhen.claim_limits.model import ParkedRun
-from everwhen.core.claim_limits import waits_for
+from everwhen.claim_limits.model import LineLimits, ParkedRun
+from everwhen.core.claim_limits import Rate, waits_for
 from everwhen.core.reasons import Reason
 from everwhen.postgres.pool import Connection
 
@@ -19,6 +20,11 @@ class Waited:
     reason: Reason
     since: datetime | None
     facts: dict[str, Any]
+
+
+async def count_in_flight(conn: Connection, tenant_id: UUID) -> int:
+    """Return how many runs of a tenant are in flight, in the caller's transaction."""
+    return await store.count_tenant(conn, tenant_id=tenant_id)
 
 
 async def why_parked(conn: Connection, *, tenant_id: UUID, run_id: UUID) -> Waited | None:
@@ -43,3 +49,48 @@ def _facts(run: ParkedRun, reason: Reason) -> dict[str, Any]:
     else:
         said = {"in_flight": run.in_flight, "limit": run.max_in_flight}
     return {"task": run.task} | {name: value for name, value in said.items() if value is not None}
+
+
+async def limits_of_lines(conn: Connection, tenant_id: UUID, queues: Sequence[str]) -> dict[str, LineLimits]:
+    """Return what limits these lines of a tenant, by queue, in the caller's transaction."""
+    found = await store.read_line_limits(conn, tenant_id=tenant_id, queues=queues)
+    return {line.queue: line for line in found}
+
+
+def facts_of_line(line: LineLimits, *, now: datetime) -> dict[Reason, dict[str, Any]]:
+    """Return which limits of a line are used up, each with its numbers."""
+    found: dict[Reason, dict[str, Any]] = {}
+    if (
+        line.tenant_limit is not None
+        and line.tenant_in_flight is not None
+        and line.tenant_in_flight >= line.tenant_limit
+    ):
+        found[Reason.LIMIT_TENANT] = {"in_flight": line.tenant_in_flight, "limit": line.tenant_limit}
+    if line.max_in_flight is not None and line.in_flight >= line.max_in_flight:
+        found[Reason.LIMIT_QUEUE] = {"in_flight": line.in_flight, "limit": line.max_in_flight}
+    if (rate := line.rate) is not None and rate.left(line.full_at, now) == 0:
+        found[Reason.LIMIT_RATE] = rate_facts(rate, line.full_at, now=now)
+    return found
+
+
+def rate_facts(rate: Rate, full_at: datetime | None, *, now: datetime) -> dict[str, Any]:
+    """Return what is told of a rate: how many tokens there are, of how many, and when the next one is there."""
+    return {
+        "tokens": rate.tokens,
+        "seconds": rate.seconds,
+        "burst": rate.burst,
+        "left": rate.left(full_at, now),
+        "next_at": rate.next_at(full_at, now).astimezone(UTC).isoformat(),
+    }
+
+
+async def full_lines(
+    conn: Connection, lines: Sequence[tuple[UUID, str]], *, now: datetime
+) -> dict[tuple[UUID, str], Reason]:
+    """Return which of these lines a limit shuts, in the caller's transaction: its own, its tenant's, or its rate."""
+    if not lines:
+        return {}
+    found = await store.find_full_lines(
+        conn, tenant_ids=[tenant_id for tenant_id, _ in lines], queues=[queue for _, queue in lines], now=now
+    )
+    return {(each.tenant_id, each.queue): Reason(each.reason) for each in found}

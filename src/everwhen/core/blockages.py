@@ -4,7 +4,9 @@ A line is one tenant's runs at one queue. It *stands* when its oldest due run ha
 that, waiting is the ordinary time from due to claimed, and there is nothing to tell. Several things may block a line at
 once, and each is told, since who removes the first one wants to know of the second.
 
+    limit.tenant                 as many in flight at all queues as its tenant may; since it was noticed
     limit.queue                  as many in flight as its limit allows; since the last of them was claimed
+    limit.rate                   its queue has no token; since it was noticed
     worker.none_registered       nobody has asked for its runs for MEMORY
     worker.none_live             nobody asks any more; since the last one did
     worker.slots_full            nobody asks, but workers hold leases: they are busy; since the last one asked
@@ -24,6 +26,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from everwhen.core.claim_limits import Rate
 from everwhen.core.reasons import Reason
 
 STANDING: Final = timedelta(seconds=1)
@@ -49,6 +52,10 @@ class LineFacts:
     due: int
     in_flight: int = 0
     limit: int | None = None
+    tenant_limit: int | None = None  # over all lines of the tenant
+    tenant_in_flight: int = 0
+    rate: Rate | None = None  # of the queue
+    rate_full_at: datetime | None = None
     filled_at: datetime | None = None  # when the last of those in flight was claimed
     is_held: bool = False
     last_seen_at: datetime | None = None
@@ -88,6 +95,12 @@ def diagnose(line: LineFacts, *, now: datetime) -> list[Blockage]:
 
 
 def _limit(line: LineFacts, *, now: datetime) -> Iterable[Blockage]:
+    if line.tenant_limit is not None and line.tenant_in_flight >= line.tenant_limit:
+        facts = {"in_flight": line.tenant_in_flight, "limit": line.tenant_limit}
+        yield Blockage(task=EVERY_TASK, reason=Reason.LIMIT_TENANT, since=now, facts=facts)
+    if line.rate is not None and line.rate.left(line.rate_full_at, now) == 0:
+        facts = {"tokens": line.rate.tokens, "seconds": line.rate.seconds}
+        yield Blockage(task=EVERY_TASK, reason=Reason.LIMIT_RATE, since=now, facts=facts)
     if line.limit is None or line.in_flight < line.limit:
         return
     facts = {"in_flight": line.in_flight, "limit": line.limit}

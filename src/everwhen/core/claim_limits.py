@@ -88,6 +88,13 @@ class Rate:
         return max(now, full_at - timedelta(seconds=(self.burst - 1) * self.interval))
 
 
+def rate_of(tokens: int | None, seconds: float | None, burst: int | None) -> Rate | None:
+    """Return the rate of these numbers; without a burst as many at once as there are tokens."""
+    if tokens is None or seconds is None:
+        return None
+    return Rate(tokens=tokens, seconds=seconds, burst=tokens if burst is None else burst)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyLimit:
     """What a task limits for each key that it makes of its runs' inputs, by JSON pointers into them."""

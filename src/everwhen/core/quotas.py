@@ -29,6 +29,7 @@ class Limit(StrEnum):
     ATTEMPTS = "attempts"
     CALENDARS = "calendars"
     CHANNELS = "channels"
+    IN_FLIGHT = "in_flight"
     MEMBERS = "members"
     MINIMUM_INTERVAL = "minimum_interval_seconds"
     PAYLOAD_BYTES = "payload_bytes"
@@ -44,7 +45,10 @@ class Limit(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A limit: what is usual (None: a setting says so), the least that can be set, and what it is about."""
+    """A limit: what is usual, the least that can be set, and what it is about.
+
+    Usual None: a setting says so, or nothing is limited.
+    """
 
     usual: int | None
     least: int
@@ -55,6 +59,9 @@ KINDS: Final[Mapping[Limit, Kind]] = {
     Limit.ATTEMPTS: Kind(usual=1_000, least=1, sentence="Attempts that a task or a node of a workflow may ask for."),
     Limit.CALENDARS: Kind(usual=1_000, least=0, sentence="Calendars."),
     Limit.CHANNELS: Kind(usual=500, least=0, sentence="Channels of alerts."),
+    Limit.IN_FLIGHT: Kind(
+        usual=None, least=0, sentence="Runs in flight at once, at all queues together; what is over waits."
+    ),
     Limit.MEMBERS: Kind(usual=10_000, least=0, sentence="Members."),
     Limit.MINIMUM_INTERVAL: Kind(
         usual=1, least=1, sentence="Seconds that lie at least between two fires of a schedule."

@@ -73,7 +73,7 @@ class Reason(StrEnum):
     LIMIT_RATE = "limit.rate"
     LIMIT_SCHEDULE = "limit.schedule"
     LIMIT_TASK = "limit.task"
-    LIMIT_TENANT = "limit.tenant"  # kept for limits of whole tenants, likewise
+    LIMIT_TENANT = "limit.tenant"
     LIMIT_WORKFLOW = "limit.workflow"
     OPERATION_ABORTED = "operation.aborted"
     OPERATION_CANARY_FAILED = "operation.canary_failed"

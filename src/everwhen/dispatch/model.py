@@ -27,6 +27,7 @@ class LaneRow:
     virtual_time: float
     max_in_flight: int | None
     is_limited: bool
+    has_tenant_limit: bool
     is_paused: bool
 
 
@@ -44,6 +45,37 @@ class SharedLaneRow:
     virtual_time: float | None
     max_in_flight: int | None
     is_limited: bool | None
+    has_tenant_limit: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockedTenant:
+    """A tenant with a limit; `is_held`: no other claim counts what it has in flight until this one ends."""
+
+    tenant_id: UUID
+    is_held: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantLoad:
+    """How many runs of a tenant may be in flight (None: as many as there are), and how many are."""
+
+    tenant_id: UUID
+    most: int | None
+    in_flight: int
+
+    @property
+    def room(self) -> int | None:
+        """How many more may begin."""
+        return None if self.most is None else max(0, self.most - self.in_flight)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneOf:
+    """A tenant's line at a queue."""
+
+    tenant_id: UUID
+    queue: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +91,8 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     """A run in a worker's hands, with what the worker needs to know; `input`, `stands_for` and
     `resources`, which it takes of its worker's, are JSON text.
 
-    `is_limited`: its task says that not all of its runs may be under way at once, or begin at once.
+    `is_limited`: its task says that not all of its runs may be under way at once, or begin at once. `is_stale`: there
+    is a limit of which the claim did not know.
     """
 
     tenant_id: UUID
@@ -81,6 +114,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     total_deadline_at: datetime | None
     is_limited: bool
     resources: str | None
+    is_stale: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +188,7 @@ class OverdueRun:
 
     tenant_id: UUID
     run_id: UUID
+    queue: str
     available_at: datetime
     failures: int
     expires_at: datetime

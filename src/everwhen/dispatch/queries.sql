@@ -8,8 +8,9 @@
 -- tenant. Whoever holds
 -- the row counts and takes: no other claim comes between, so the limit is exact. In the order of the key, so that two
 -- claims never wait for each other. A pause is looked for in a table that is nearly always empty. To a worker that is
--- drained, cordoned or about to stop, every line is shut.
-select l.tenant_id, l.queue, l.weight, l.virtual_time, l.max_in_flight, l.is_limited, p.is_paused
+-- drained, cordoned or about to stop, every line is shut. Before anything else the claim passes the tenant's fence, which
+-- costs no write: whoever sets a limit stands there until all who knew of none are through (claim_limits/service.py).
+select l.tenant_id, l.queue, l.weight, l.virtual_time, l.max_in_flight, l.is_limited, l.has_tenant_limit, p.is_paused
 from everwhen.lanes l
 cross join lateral (
   select exists (
@@ -20,7 +21,9 @@ cross join lateral (
       select from everwhen.workers k
       where k.tenant_id = %(tenant_id)s and k.instance = %(instance)s and (k.wish <> 'active' or k.is_stopping))) as is_paused
   offset 0) p
-where l.tenant_id = %(tenant_id)s and l.queue = any(%(queues)s::text[]) and (l.max_in_flight is not null or l.is_limited or p.is_paused)
+where l.tenant_id = %(tenant_id)s and l.queue = any(%(queues)s::text[])
+  and (l.max_in_flight is not null or l.is_limited or l.has_tenant_limit or p.is_paused)
+  and (select pg_advisory_xact_lock_shared(hashtextextended('everwhen.claims ' || %(tenant_id)s::uuid, 0))::text) is not null
 order by l.queue
 for no key update of l;
 
@@ -31,7 +34,7 @@ for no key update of l;
 -- where the next claim begins. SKIP LOCKED sends a second claimer to other tenants instead of making it wait. A line that
 -- is full or paused is passed over, or those with the lowest virtual times would fill the limit and keep everybody else
 -- waiting; the count that is exact comes after the lock. So is a line in which nothing is due that the worker knows, and in
--- which no run waits for a token that is there by now.
+-- which no run waits for a token that is there by now; one whose queue has no token; and one whose tenant is at its limit.
 with recursive found as (
   select q.queue, w.tenant_id, w.available_at, w.is_round
   from unnest(%(queues)s::text[]) as q (queue)
@@ -83,7 +86,7 @@ with recursive found as (
       where p.tenant_id = t.tenant_id and p.task = t.task and p.limit_group = 'parked fit' and p.queue = w.queue)
   limit %(most)s
 )
-select o.following, l.tenant_id, l.queue, l.weight, l.virtual_time, l.max_in_flight, l.is_limited
+select o.following, l.tenant_id, l.queue, l.weight, l.virtual_time, l.max_in_flight, l.is_limited, l.has_tenant_limit
 from (select (select s.tenant_id from seen s offset %(most)s - 1) as following) o
 left join lateral (
   select l.*
@@ -100,7 +103,7 @@ left join lateral (
     order by v.virtual_time
     offset 0) d
   cross join lateral (
-    select l.tenant_id, l.queue, l.weight, l.virtual_time, l.max_in_flight, l.is_limited
+    select l.tenant_id, l.queue, l.weight, l.virtual_time, l.max_in_flight, l.is_limited, l.has_tenant_limit
     from everwhen.lanes l
     where l.tenant_id = d.tenant_id and l.queue = d.queue
       and not exists (
@@ -114,6 +117,18 @@ left join lateral (
       and (l.max_in_flight is null or l.max_in_flight > (
         select count(*) from everwhen.leases o
         where o.tenant_id = l.tenant_id and o.queue = l.queue and o.lease_token > 0))
+      and (not l.has_tenant_limit or coalesce((
+        select t.in_flight > (
+          select count(*) from everwhen.leases o
+          where o.tenant_id = l.tenant_id and o.lease_token > 0 and o.queue not like 'everwhen:%%')
+        from everwhen.tenant_limits t where t.tenant_id = l.tenant_id), true))
+      and (not l.is_limited or not exists (
+        select from everwhen.queues q
+        cross join lateral (
+          select k.full_at from everwhen.key_rates k
+          where k.tenant_id = q.tenant_id and k.task = '' and k.limit_key = q.name offset 0) k
+        where q.tenant_id = l.tenant_id and q.name = l.queue and q.rate_tokens is not null
+          and k.full_at > %(now)s::timestamptz + make_interval(secs => (q.rate_burst - 1) * q.rate_seconds / q.rate_tokens)))
       and (%(tasks)s::text[] is null or exists (
           select from generate_series(0, 9) p
           cross join lateral (
@@ -144,6 +159,40 @@ cross join lateral (
   from everwhen.leases l
   where l.tenant_id = q.tenant_id and l.queue = q.queue and l.lease_token > 0 -- the predicate of leases_lane
   offset 0) l;
+
+-- name: lock_tenants
+-- Claims of a tenant that has a limit count and take one after the other, at all of its lines together. In the order of the
+-- array. Who holds lines of several tenants waits for nobody, and leaves out whoever is counted just now.
+select t.tenant_id,
+       case when %(waits)s::boolean then pg_advisory_xact_lock(k.key)::text is not null else pg_try_advisory_xact_lock(k.key) end as is_held
+from unnest(%(tenant_ids)s::uuid[]) as t (tenant_id)
+cross join lateral (select hashtextextended('everwhen.in_flight ' || t.tenant_id, 0) as key offset 0) k;
+
+-- name: count_in_flight_of_tenants
+-- Run after they are locked. What the server itself has under way is nobody's.
+select q.tenant_id, t.in_flight as most, l.in_flight
+from unnest(%(tenant_ids)s::uuid[]) as q (tenant_id)
+cross join lateral (
+  select (select t.in_flight from everwhen.tenant_limits t where t.tenant_id = q.tenant_id) as in_flight offset 0) t
+cross join lateral (
+  select count(*) as in_flight
+  from everwhen.leases l
+  where l.tenant_id = q.tenant_id and l.lease_token > 0 and l.queue not like 'everwhen:%%' -- leases_lane
+  offset 0) l;
+
+-- name: find_lines_in_want
+-- Lines of tenants with a limit in which something is due: what ends at one of them makes room for all.
+select l.tenant_id, l.queue
+from unnest(%(tenant_ids)s::uuid[]) as t (tenant_id)
+cross join lateral (
+  select l.tenant_id, l.queue
+  from everwhen.lanes l
+  cross join lateral (
+    select from everwhen.waiting w
+    where w.queue = l.queue and w.tenant_id = l.tenant_id and w.priority >= 0 and w.available_at <= %(now)s
+    limit 1) due
+  where l.tenant_id = t.tenant_id and l.has_tenant_limit
+  limit %(limit)s) l;
 
 -- name: claim_runs
 -- Take due runs from the given lanes: first those that have waited longer than their lane's ageing for each step that
@@ -252,7 +301,15 @@ with candidate as materialized (
 select g.tenant_id, g.run_id, g.task, g.queue, g.priority, g.attempt, g.lease_token, g.lease_until,
        %(now)s::timestamptz as claimed_at, g.deadline_at, r.nominal_at, r.due_at, r.input, r.stands_for, r.schedule,
        g.max_attempts, greatest(r.due_at, r.planned_at) + make_interval(secs => g.total_deadline_seconds) as total_deadline_at,
-       g.is_limited, g.resources::text as resources
+       g.is_limited, g.resources::text as resources,
+       -- A limit that this claim did not know of when it looked at the lines: it begins anew. Asked once.
+       (select exists (
+          select from everwhen.lanes l
+          where l.tenant_id = any(%(open_tenants)s::uuid[]) and l.queue = any(%(open_queues)s::text[])
+            and (l.max_in_flight is not null or l.is_limited or l.has_tenant_limit))
+        or exists (
+          select from everwhen.tenant_limits t
+          where t.tenant_id = any(%(free_tenants)s::uuid[]) and t.in_flight is not null)) as is_stale
 from given g
 cross join lateral (
   select r.nominal_at, r.due_at, r.planned_at, r.input::text as input, r.stands_for::text as stands_for,
@@ -479,7 +536,7 @@ cross join lateral (
 -- name: lock_overdue
 -- Runs that nobody started in time, or whose retry comes too late: all that a decision on their end needs. SKIP LOCKED
 -- lets any number of reapers share them.
-select w.tenant_id, w.run_id, w.available_at, w.failures, w.expires_at, w.limit_group, r.due_at, t.retry,
+select w.tenant_id, w.run_id, w.queue, w.available_at, w.failures, w.expires_at, w.limit_group, r.due_at, t.retry,
        t.total_deadline_seconds
 from everwhen.waiting w
 left join lateral (

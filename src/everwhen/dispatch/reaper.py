@@ -21,6 +21,7 @@ import structlog
 
 from everwhen import failpoints, metrics
 from everwhen.claim_limits.releasing import Backstop
+from everwhen.claim_limits.telling import full_lines
 from everwhen.core.lifecycle import Transition
 from everwhen.dispatch import reports, store
 from everwhen.dispatch.model import ExpiredLease, Moved, OverdueRun
@@ -60,10 +61,12 @@ class Reaper:
             closed, full = await self._reap_one_by_one(now)
         async with self.database.system() as conn:
             overdue = await store.lock_overdue(conn, now=now, limit=self.batch)
-            await follow(conn, await _end(conn, overdue, now=now), now=now, on_ended=self.on_ended)
+            ends = await _decide(conn, overdue, now=now)
+            await follow(conn, await _end(conn, ends, now=now), now=now, on_ended=self.on_ended)
             failpoints.hit("expiry.before_commit")
         failpoints.hit("expiry.after_commit")
-        _count_ended(overdue, now=now)
+        for _, end in ends:  # of what was committed, for whoever collects metrics
+            metrics.ENDED.labels(end.to.value).inc()
         offered = await self.backstop.look(now)
         return Tick(done=closed + len(overdue) + offered, more=full or len(overdue) == self.batch)
 
@@ -105,9 +108,19 @@ class Reaper:
         return reports.closing_of_expired(lease, transition=decision) if isinstance(decision, Transition) else None
 
 
-async def _end(conn: Connection, overdue: Sequence[OverdueRun], *, now: datetime) -> list[Moved]:
-    decided = [(run, reports.decide_overdue(run, now=now)) for run in overdue]
-    ends = [(run, decision) for run, decision in decided if isinstance(decision, Transition)]
+async def _decide(
+    conn: Connection, overdue: Sequence[OverdueRun], *, now: datetime
+) -> list[tuple[OverdueRun, Transition]]:
+    """Decide on the ends; a line that a limit shuts has no place for its runs, and that is why they end."""
+    lines = {(run.tenant_id, run.queue) for run in overdue if run.limit_group is None}
+    full = await full_lines(conn, sorted(lines), now=now)
+    decided = [
+        (run, reports.decide_overdue(run, shut_by=full.get((run.tenant_id, run.queue)), now=now)) for run in overdue
+    ]
+    return [(run, decision) for run, decision in decided if isinstance(decision, Transition)]
+
+
+async def _end(conn: Connection, ends: Sequence[tuple[OverdueRun, Transition]], *, now: datetime) -> list[Moved]:
     if not ends:
         return []
     return await store.end_overdue(
@@ -118,10 +131,3 @@ async def _end(conn: Connection, overdue: Sequence[OverdueRun], *, now: datetime
         reasons=[end.reason.value for _, end in ends if end.reason],
         now=now,
     )
-
-
-def _count_ended(overdue: Sequence[OverdueRun], *, now: datetime) -> None:
-    """Count what was committed, for whoever collects metrics; the decision is pure, so it is asked again."""
-    for decision in (reports.decide_overdue(run, now=now) for run in overdue):
-        if isinstance(decision, Transition):
-            metrics.ENDED.labels(decision.to.value).inc()

@@ -97,15 +97,15 @@ def decide_expiry(lease: ExpiredLease, *, now: datetime, jitter: float) -> Decis
     return _decide(lease, _expiry(lease, now=now), now=now, jitter=jitter)
 
 
-def decide_overdue(run: OverdueRun, *, now: datetime) -> Decision:
-    """Decide how a run ends that nobody began in time."""
+def decide_overdue(run: OverdueRun, *, shut_by: Reason | None = None, now: datetime) -> Decision:
+    """Decide how a run ends that nobody began in time; `shut_by` is the limit that its line is at."""
     state = resting_state(available_at=run.available_at, failures=run.failures, now=now)
     resting = Run(state=state, failures=run.failures, due_at=run.due_at, total_deadline=_total_deadline(run))
     policy = retry_policy(run.retry) or _NO_RETRY
     event = lifecycle.overdue(resting, expires_at=run.expires_at, policy=policy)
     decision = lifecycle.decide(resting, event, now=now, policy=policy, jitter=0.0)  # an end draws no jitter
     if isinstance(decision, Transition) and decision.reason is Reason.START_DEADLINE:
-        return replace(decision, reason=waits_for(run.limit_group) or decision.reason)  # no resource: that one
+        return replace(decision, reason=waits_for(run.limit_group) or shut_by or decision.reason)  # no resource
     return decision
 
 

@@ -32,14 +32,15 @@ from everwhen.core.fleets import PLATFORM
 from everwhen.core.lanes import Lane, Share
 from everwhen.core.lifecycle import TERMINAL, Refused, Transition
 from everwhen.core.named import Asked, Named
+from everwhen.core.targets import WORKFLOW_QUEUE
 from everwhen.dispatch import naming, reports, sharing, store
-from everwhen.dispatch.model import DEADLINE_GRACE_SECONDS, HeldLease, LaneRow, Lease, Moved, Renewal, ToRenew
+from everwhen.dispatch.loads import freed_lanes, wake_freed, with_load
+from everwhen.dispatch.model import DEADLINE_GRACE_SECONDS, HeldLease, Lease, Moved, Renewal, ToRenew
 from everwhen.dispatch.refusals import Reporter, answer_to, refusal_of, refuse, was_closed, without_payload
 from everwhen.dispatch.reports import Closing
 from everwhen.dispatch.sharing import Round
 from everwhen.errors import Unavailable
 from everwhen.postgres.pool import Connection, Database
-from everwhen.postgres.wakeups import notify, topics_of_lane
 from everwhen.runs.ends import Ended, OnEnded, nobody_follows
 from everwhen.worker.protocol import Report, ReportResult
 
@@ -94,11 +95,16 @@ class Grant:
 
 
 class UnmarkedLanes(Exception):  # noqa: N818  # rolls a claim back, which begins anew
-    """Runs of limited tasks wait in these lines, and nobody has noted it: they were taken without being counted."""
+    """Runs of these lines were taken without being counted.
 
-    def __init__(self, lanes: set[LaneKey]) -> None:
+    Those of limited tasks wait in them and nobody has noted it; or, where they are `stale`, there is a limit of their
+    tenant's that nobody has noted, or one that was set when the claim had looked.
+    """
+
+    def __init__(self, lanes: set[LaneKey], *, stale: bool = False) -> None:
         super().__init__()
         self.lanes = lanes
+        self.stale = stale
 
 
 class Dispatch:
@@ -118,7 +124,7 @@ class Dispatch:
                     grant = await claim_on(conn, claim, turn=self._turn, now=now or conn.now)
                     failpoints.hit("claim.before_commit")
             except UnmarkedLanes as met:
-                await self._mark(claim.tenant_id, met.lanes)
+                await self._mark(claim.tenant_id, met)
             else:
                 failpoints.hit("claim.after_commit")
                 metrics.CLAIMED.inc(len(grant.leases))
@@ -126,10 +132,10 @@ class Dispatch:
                 return grant
         raise Unavailable("The limits of these tasks change too fast; try again.", code="run.busy")
 
-    async def _mark(self, tenant_id: UUID | None, lanes: Iterable[LaneKey]) -> None:
-        for lane in lanes:  # one at a time: who locks several does it in their order
+    async def _mark(self, tenant_id: UUID | None, met: UnmarkedLanes) -> None:
+        for lane in met.lanes:  # one at a time: who locks several does it in their order
             async with self._transaction(tenant_id) as conn:
-                await claim_limits.mark_lane(conn, lane)
+                await claim_limits.mark_lane(conn, lane, is_new=met.stale)
 
     async def renew(
         self,
@@ -290,11 +296,12 @@ async def claim_on(conn: Connection, claim: Claim, *, turn: Round, now: datetime
     if claim.run_ids is not None and claim.tenant_id is not None:
         return await _claim_named(conn, claim, claim.tenant_id, claim.run_ids, turn=turn, now=now)
     shares = await _shares(conn, claim, turn=turn, now=now)
-    leases = await _leased(conn, claim, shares, now=now) if shares else []
+    claim = _within_room(claim, shares)
+    leases, token_at = await _leased(conn, claim, shares, now=now) if shares else ([], None)
     if leases and claim.tenant_id is None:
         if more := sharing.second_helping(shares, leases, limit=claim.limit):
             rest = replace(claim, limit=claim.limit - len(leases), free=sharing.left_free(claim.free, leases))
-            leases = [*leases, *await _leased(conn, rest, more, now=now, is_second=True)]
+            leases = [*leases, *(await _leased(conn, rest, more, now=now, is_second=True))[0]]
         await sharing.charge(conn, shares, leases, limit=claim.limit)
     if leases:
         return Grant(leases=leases, now=now)
@@ -304,8 +311,15 @@ async def claim_on(conn: Connection, claim: Claim, *, turn: Round, now: datetime
         return Grant(leases=[], now=now, is_held_back=True)
     if claim.tenant_id is None:
         return Grant(leases=[], now=now)
-    next_due = await store.next_due(conn, tenant_id=claim.tenant_id, queues=claim.queues, now=now)
+    due_at = await store.next_due(conn, tenant_id=claim.tenant_id, queues=claim.queues, now=now)
+    next_due = min((each for each in (due_at, token_at) if each is not None), default=None)
     return Grant(leases=[], now=now, next_due=next_due)
+
+
+def _within_room(claim: Claim, shares: Sequence[Share]) -> Claim:
+    """Return a claim of a tenant's for no more than its limit leaves to its lines together."""
+    rooms = [each.lane.tenant_room for each in shares if each.lane.tenant_room is not None]
+    return replace(claim, limit=min(claim.limit, *rooms)) if rooms and claim.tenant_id is not None else claim
 
 
 async def _claim_named(
@@ -313,6 +327,7 @@ async def _claim_named(
 ) -> Grant:
     """Lease those of the named runs that can be had, and say of the others why not."""
     shares = await _shares(conn, claim, turn=turn, now=now)
+    claim = _within_room(claim, shares)
     lines = [Line(tenant_id=share.lane.tenant_id, queue=share.lane.queue, quota=share.quota) for share in shares]
     sitting = await claim_limits.choose_named(
         conn, lines, run_ids=run_ids, tasks=claim.tasks, limit=claim.limit, now=now, capacity=claim.capacity
@@ -325,7 +340,8 @@ async def _claim_named(
         and await store.is_held_back(conn, tenant_id=tenant_id, instance=claim.instance)
     ):
         return Grant(leases=[], now=now, is_held_back=True, named=dict.fromkeys(run_ids, Named.BUSY))
-    asked = Asked(queues=claim.queues, tasks=claim.tasks, open_queues={line.queue for line in lines})
+    open_queues = {line.queue for line in lines if (tenant_id, line.queue) not in sitting.dry}
+    asked = Asked(queues=claim.queues, tasks=claim.tasks, open_queues=open_queues)
     told = await naming.tell(conn, tenant_id=tenant_id, run_ids=run_ids, leases=leases, asked=asked, now=now)
     return Grant(leases=leases, now=now, named=told)
 
@@ -341,53 +357,31 @@ async def _shares(conn: Connection, claim: Claim, *, turn: Round, now: datetime)
             turn=turn,
             now=now,
         )
-        return fairness.allot(await _with_load(conn, rows), limit=claim.limit)
+        return fairness.allot(await with_load(conn, rows, waits=False), limit=claim.limit)
     limited = await store.lock_limited_lanes(
         conn, tenant_id=claim.tenant_id, queues=claim.queues, instance=claim.instance, now=now
     )
-    by_queue = {lane.queue: lane for lane in await _with_load(conn, limited)}
+    by_queue = {lane.queue: lane for lane in await with_load(conn, limited, waits=True)}
     # Between the queues of one tenant the worker's order decides: each may fill the claim as far as its limit allows.
     lines = [by_queue.get(queue) or Lane(tenant_id=claim.tenant_id, queue=queue) for queue in claim.queues]
     return [share for lane in lines for share in fairness.allot([lane], limit=claim.limit)]
 
 
-async def _with_load(conn: Connection, rows: Sequence[LaneRow]) -> list[Lane]:
-    limited = [row for row in rows if row.max_in_flight is not None]
-    load: dict[tuple[UUID, str], int] = {}
-    if limited:
-        counted = await store.count_in_flight(
-            conn, tenant_ids=[row.tenant_id for row in limited], queues=[row.queue for row in limited]
-        )
-        load = {(lane.tenant_id, lane.queue): lane.in_flight for lane in counted}
-    return [
-        Lane(
-            tenant_id=row.tenant_id,
-            queue=row.queue,
-            weight=row.weight,
-            virtual_time=row.virtual_time,
-            max_in_flight=row.max_in_flight,
-            is_limited=row.is_limited,
-            is_paused=row.is_paused,
-            in_flight=load.get((row.tenant_id, row.queue), 0),
-        )
-        for row in rows
-    ]
-
-
 async def _leased(
     conn: Connection, claim: Claim, shares: Sequence[Share], *, now: datetime, is_second: bool = False
-) -> list[Lease]:
+) -> tuple[list[Lease], datetime | None]:
+    """Lease; return as well when the next token is there, where lines have run out of them."""
     if any(share.lane.is_limited for share in shares):
         return await _take_within_limits(conn, claim, shares, now=now, is_second=is_second)
     leases = await _take(conn, claim, shares, capped=shares, now=now)
     if unmarked := {(lease.tenant_id, lease.queue) for lease in leases if lease.is_limited}:
         raise UnmarkedLanes(unmarked)
-    return leases
+    return leases, None
 
 
 async def _take_within_limits(
     conn: Connection, claim: Claim, shares: Sequence[Share], *, now: datetime, is_second: bool
-) -> list[Lease]:
+) -> tuple[list[Lease], datetime | None]:
     lines = [Line(tenant_id=share.lane.tenant_id, queue=share.lane.queue, quota=share.quota) for share in shares]
     sitting = await claim_limits.choose(
         conn,
@@ -402,7 +396,7 @@ async def _take_within_limits(
     if sitting.taken:
         leases = await _take(conn, claim, (), capped=shares, now=now, chosen=sitting.taken)
     await claim_limits.settle(conn, sitting)
-    return leases
+    return leases, min(sitting.dry.values(), default=None)
 
 
 async def _take(
@@ -414,13 +408,15 @@ async def _take(
     now: datetime,
     chosen: Sequence[CandidateRow] = (),
 ) -> list[Lease]:
-    return await store.claim_runs(
+    leases = await store.claim_runs(
         conn,
         tenant_ids=[share.lane.tenant_id for share in shares],
         queues=[share.lane.queue for share in shares],
         quotas=[share.quota for share in shares],
         tasks=claim.tasks,
-        capped={share.lane.queue for share in capped if share.lane.max_in_flight is not None},
+        capped={
+            each.lane.queue for each in capped if each.lane.max_in_flight is not None or each.lane.has_tenant_limit
+        },
         limit=claim.limit,
         worker=claim.worker,
         lease_seconds=claim.lease_seconds,
@@ -428,7 +424,20 @@ async def _take(
         now=now,
         places=[row.place for row in chosen],
         limit_keys=[row.limit_key for row in chosen],
+        open_tenants=[claim.tenant_id] if claim.tenant_id is not None else (),
+        open_queues={each.lane.queue for each in capped if not _is_known(each.lane)},
+        free_tenants={each.lane.tenant_id for each in capped if not _is_known(each.lane, of_tenant=True)},
     )
+    if leases and leases[0].is_stale:
+        raise UnmarkedLanes({(share.lane.tenant_id, share.lane.queue) for share in capped}, stale=True)
+    return leases
+
+
+def _is_known(lane: Lane, *, of_tenant: bool = False) -> bool:
+    """Say whether a claim knows that a line is limited; or its tenant, where it could be."""
+    if of_tenant:
+        return lane.has_tenant_limit or lane.queue == WORKFLOW_QUEUE
+    return lane.has_tenant_limit or lane.is_limited or lane.max_in_flight is not None
 
 
 async def close(
@@ -443,7 +452,8 @@ async def close(
     rows = await store.close_attempts(conn, now=now, **reports.columns(closings))
     followed = {row.lease_token: row.followed_end for row in rows}
     closed = [closing for closing in closings if closing.lease_token in followed]
-    await _wake_freed(conn, closed, {row.lease_token: row.freed_queue for row in rows if row.freed_queue is not None})
+    freed = {row.lease_token: row.freed_queue for row in rows if row.freed_queue is not None}
+    await wake_freed(conn, freed_lanes({each.lease_token: each.tenant_id for each in closed}, freed))
     limited = {row.lease_token: row for row in rows if row.limited_task is not None}
     for closing in closed if limited else ():
         if (row := limited.get(closing.lease_token)) is not None and row.limited_task is not None:
@@ -460,14 +470,6 @@ async def close(
     ]
     await follow(conn, moved, now=now, on_ended=on_ended)
     return closed
-
-
-async def _wake_freed(conn: Connection, closed: Sequence[Closing], freed: Mapping[int, str]) -> None:
-    """Wake whoever waits for room in the lanes that have a limit, and in which one is fewer in flight now."""
-    if not freed:
-        return
-    lanes = {(closing.tenant_id, queue) for closing in closed if (queue := freed.get(closing.lease_token)) is not None}
-    await notify(conn, [topic for tenant_id, queue in lanes for topic in topics_of_lane(tenant_id, queue)])
 
 
 async def follow(conn: Connection, moved: Sequence[Moved], *, now: datetime, on_ended: OnEnded) -> None:

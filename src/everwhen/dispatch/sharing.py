@@ -86,6 +86,7 @@ async def lock_lanes(  # noqa: PLR0913  # who asks, for what, and from where on
             virtual_time=row.virtual_time,
             max_in_flight=row.max_in_flight,
             is_limited=bool(row.is_limited),
+            has_tenant_limit=bool(row.has_tenant_limit),
             is_paused=False,
         )
         for row in rows

@@ -12,14 +12,17 @@ from everwhen.dispatch.model import (
     ExpiredLease,
     HeldLease,
     InFlight,
+    LaneOf,
     LaneRow,
     Lease,
+    LockedTenant,
     Moved,
     NamedRow,
     OverdueRun,
     Renewal,
     SharedLaneRow,
     StateNow,
+    TenantLoad,
 )
 from everwhen.postgres.fetch import execute_count, fetch_all, fetch_one, fetch_optional
 from everwhen.postgres.sql import load
@@ -79,6 +82,23 @@ async def count_in_flight(conn: Conn, *, tenant_ids: Sequence[UUID], queues: Seq
     return await fetch_all(conn, _SQL["count_in_flight"], params, InFlight)
 
 
+async def lock_tenants(conn: Conn, *, tenant_ids: Sequence[UUID], waits: bool) -> list[LockedTenant]:
+    """Keep other claims of these tenants from counting; or leave out those that are counted just now."""
+    params = {"tenant_ids": list(tenant_ids), "waits": waits}
+    return await fetch_all(conn, _SQL["lock_tenants"], params, LockedTenant)
+
+
+async def count_in_flight_of_tenants(conn: Conn, *, tenant_ids: Sequence[UUID]) -> list[TenantLoad]:
+    """Count what these tenants have in flight, beside their limits."""
+    return await fetch_all(conn, _SQL["count_in_flight_of_tenants"], {"tenant_ids": list(tenant_ids)}, TenantLoad)
+
+
+async def find_lines_in_want(conn: Conn, *, tenant_ids: Sequence[UUID], now: datetime, limit: int) -> list[LaneOf]:
+    """Return lines of these tenants in which something is due, where the tenant has a limit."""
+    params = {"tenant_ids": list(tenant_ids), "now": now, "limit": limit}
+    return await fetch_all(conn, _SQL["find_lines_in_want"], params, LaneOf)
+
+
 async def claim_runs(
     conn: Conn,
     *,
@@ -94,10 +114,15 @@ async def claim_runs(
     now: datetime,
     places: Sequence[str] = (),
     limit_keys: Sequence[str | None] = (),
+    open_tenants: Collection[UUID] = (),
+    open_queues: Collection[str] = (),
+    free_tenants: Collection[UUID] = (),
 ) -> list[Lease]:
     """Lease up to `limit` due runs to `worker`, at most the quota from each lane; or those at `places`, and no lane.
 
-    Of the queues that are `capped` the end of each lease wakes whoever waits for room.
+    Of the queues that are `capped` the end of each lease wakes whoever waits for room. The lines of `open_tenants` at
+    `open_queues` are not held, and are believed to have no limit, and `free_tenants` to have none over all of their
+    lines; the leases say if they do.
     """
     params = {
         "tenant_ids": list(tenant_ids),
@@ -112,6 +137,9 @@ async def claim_runs(
         "now": now,
         "places": list(places),
         "limit_keys": list(limit_keys),
+        "open_tenants": sorted(open_tenants),
+        "open_queues": sorted(open_queues),
+        "free_tenants": sorted(free_tenants),
     }
     return await fetch_all(conn, _SQL["claim_runs"], params, Lease)
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Final, cast
 from uuid import UUID
 
-from everwhen.claim_limits.telling import why_parked
+from everwhen.claim_limits.telling import facts_of_line, limits_of_lines, why_parked
 from everwhen.core.explaining import PLANNER_GRACE, Facts, RunFacts, Told, Tried
 from everwhen.core.lifecycle import RunState
 from everwhen.core.reasons import Reason
@@ -57,16 +57,21 @@ async def facts_of(conn: Connection, tenant_id: UUID, view: RunView) -> Facts:
         run=run,
         events=await _with_names(conn, tenant_id, [_told(event) for event in events[:MOST_EVENTS]]),
         attempts=[tried(attempt) for attempt in attempts],
-        blocked=[
-            Blocked(
-                reason=each.reason,
-                since=each.since,
-                until=each.until,
-                noticed_at=each.opened_at,
-                facts=json.loads(each.facts),
-            )
-            for each in blocked
-        ]
+        blocked=await _with_numbers(
+            conn,
+            tenant_id,
+            view,
+            [
+                Blocked(
+                    reason=each.reason,
+                    since=each.since,
+                    until=each.until,
+                    noticed_at=each.opened_at,
+                    facts=json.loads(each.facts),
+                )
+                for each in blocked
+            ],
+        )
         + pauses_of(changes, now=conn.now)
         + await _parked(conn, tenant_id, view),
         observed=[(each.since, each.until) for each in observed],
@@ -127,6 +132,27 @@ async def _parked(conn: Connection, tenant_id: UUID, view: RunView) -> list[Bloc
         return []
     since = waited.since or view.row.due_at
     return [Blocked(reason=waited.reason, since=since, until=None, noticed_at=since, facts=waited.facts)]
+
+
+async def _with_numbers(conn: Connection, tenant_id: UUID, view: RunView, blocked: list[Blocked]) -> list[Blocked]:
+    """Tell a limit that keeps the line of a run that waits by its numbers of now; one that nobody noted yet as well."""
+    row = view.row
+    if view.state is not RunState.WAITING or row.available_at is None or row.available_at > conn.now:
+        return blocked
+    limits = (await limits_of_lines(conn, tenant_id, [row.queue])).get(row.queue)
+    facts = {} if limits is None else facts_of_line(limits, now=conn.now)
+    told = [
+        replace(each, facts={**each.facts, **facts[Reason(each.reason)]})
+        if each.until is None and each.reason in facts
+        else each
+        for each in blocked
+    ]
+    noted = {each.reason for each in blocked if each.until is None}
+    return told + [
+        Blocked(reason=reason, since=conn.now, until=None, noticed_at=conn.now, facts={"queue": row.queue, **said})
+        for reason, said in facts.items()
+        if reason not in noted
+    ]
 
 
 def pauses_of(changes: Sequence[PauseChange], *, now: datetime) -> list[Blocked]:

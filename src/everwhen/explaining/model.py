@@ -25,6 +25,12 @@ class StandingLine:
     endpoint_error: str | None
     broker: str | None
     broker_away_since: datetime | None
+    tenant_limit: int | None
+    tenant_in_flight: int | None
+    rate_tokens: int | None
+    rate_seconds: float | None
+    rate_burst: int | None
+    rate_full_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,7 @@ from typing import Final
 from uuid import UUID
 
 from everwhen.core.blockages import LIVE, MEMORY, RELAYED, STANDING, Blockage, LineFacts, changes, diagnose
+from everwhen.core.claim_limits import rate_of
 from everwhen.core.targets import WORKFLOW_QUEUE
 from everwhen.explaining import store
 from everwhen.explaining.model import LaneKey, LineState, StandingLine
@@ -183,6 +184,10 @@ def _facts(line: StandingLine) -> LineFacts:
         endpoint_error=line.endpoint_error,
         broker=line.broker,
         broker_away_since=line.broker_away_since,
+        tenant_limit=line.tenant_limit,
+        tenant_in_flight=line.tenant_in_flight or 0,
+        rate=rate_of(line.rate_tokens, line.rate_seconds, line.rate_burst),
+        rate_full_at=line.rate_full_at,
         is_of_workflows=line.queue == WORKFLOW_QUEUE,
     )
 

@@ -58,10 +58,24 @@ order by l.tenant_id, l.queue;
 select q.tenant_id, q.queue, q.oldest_due_at, d.due, f.in_flight, l.max_in_flight, f.filled_at, f.is_held, s.last_seen_at,
        coalesce(u.unknown_tasks, '{}') as unknown_tasks,
        e.rests_until, e.failing_since as rests_since, e.failures as endpoint_failures, e.last_error as endpoint_error,
-       b.broker, b.broker_away_since
+       b.broker, b.broker_away_since, t.tenant_limit, t.tenant_in_flight,
+       r.rate_tokens, r.rate_seconds, r.rate_burst, r.rate_full_at
 from unnest(%(tenant_ids)s::uuid[], %(queues)s::text[], %(oldest)s::timestamptz[]) as q (tenant_id, queue, oldest_due_at)
 cross join lateral (
-  select l.max_in_flight from everwhen.lanes l where l.tenant_id = q.tenant_id and l.queue = q.queue offset 0) l
+  select l.max_in_flight, l.has_tenant_limit, l.is_limited
+  from everwhen.lanes l where l.tenant_id = q.tenant_id and l.queue = q.queue offset 0) l
+left join lateral (
+  select t.in_flight as tenant_limit, (
+           select count(*) from everwhen.leases o
+           where o.tenant_id = q.tenant_id and o.lease_token > 0 and o.queue not like 'everwhen:%%') as tenant_in_flight
+  from everwhen.tenant_limits t where l.has_tenant_limit and t.tenant_id = q.tenant_id
+  offset 0) t on true
+left join lateral (
+  select k.rate_tokens, k.rate_seconds, k.rate_burst, (
+           select b.full_at from everwhen.key_rates b
+           where b.tenant_id = q.tenant_id and b.task = '' and b.limit_key = q.queue) as rate_full_at
+  from everwhen.queues k where l.is_limited and k.tenant_id = q.tenant_id and k.name = q.queue and k.deleted_at is null
+  offset 0) r on true
 cross join lateral (
   select count(*) as due
   from generate_series(0, 9) p

@@ -105,6 +105,16 @@ def _resume_queue(place: Place) -> tuple[str, str] | None:
     return f"everwhen queue resume {place.queue}", _path(place, "queues", place.queue) + "/resume"
 
 
+def _queue(place: Place) -> tuple[str, str] | None:
+    if place.queue is None:
+        return None
+    return f"everwhen queue set {place.queue}", _path(place, "queues", place.queue)
+
+
+def _limits(place: Place) -> tuple[str, str] | None:
+    return f"everwhen limits set --tenant {place.tenant}", f"/v1/tenants/{place.tenant}/limits"
+
+
 def _resume_tenant(place: Place) -> tuple[str, str] | None:
     return f"everwhen tenant resume --tenant {place.tenant}", f"/v1/tenants/{place.tenant}/resume"
 
@@ -124,8 +134,10 @@ _WAYS: Final[Mapping[str, _Said]] = {
     Reason.FLEX_WINDOW: _schedule("update"),
     Reason.LEASE_EXPIRED: _attempts,
     Reason.LIMIT_KEY: _task,
+    Reason.LIMIT_QUEUE: _queue,
     Reason.LIMIT_RATE: _task,
     Reason.LIMIT_TASK: _task,
+    Reason.LIMIT_TENANT: _limits,
     Reason.OVERLAP_BUFFERED: _schedule("update"),
     Reason.OVERLAP_BUFFER_FULL: _schedule("update"),
     Reason.OVERLAP_PREVIOUS_RUNNING: _schedule("update"),

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field, Strict
 
+from everwhen.core.claim_limits import MOST_PLACES
 from everwhen.core.quotas import KINDS, MOST, Limit
 from everwhen.http.access import Platform, Reader, TenantName
 from everwhen.http.auditing import audited
@@ -24,6 +25,7 @@ Days = Annotated[int, Query(ge=1, le=MOST_DAYS, description="How many days, toda
 
 
 Count = Annotated[int, Strict(), Field(ge=0, le=MOST)]
+Places = Annotated[int, Strict(), Field(ge=0, le=MOST_PLACES)]
 Positive = Annotated[int, Strict(), Field(ge=1, le=MOST)]
 Rate = Annotated[int, Strict(), Field(ge=6, le=MOST)]
 
@@ -38,6 +40,7 @@ class LimitsIn(Wire):
     attempts: Positive | None = _about(Limit.ATTEMPTS)
     calendars: Count | None = _about(Limit.CALENDARS)
     channels: Count | None = _about(Limit.CHANNELS)
+    in_flight: Places | None = _about(Limit.IN_FLIGHT)
     members: Count | None = _about(Limit.MEMBERS)
     minimum_interval_seconds: Positive | None = _about(Limit.MINIMUM_INTERVAL)
     payload_bytes: Count | None = _about(Limit.PAYLOAD_BYTES)

@@ -14,6 +14,7 @@ class LimitsRow:
     attempts: int | None
     calendars: int | None
     channels: int | None
+    in_flight: int | None
     members: int | None
     minimum_interval_seconds: int | None
     payload_bytes: int | None

@@ -8,6 +8,8 @@ from uuid import UUID
 from everwhen.alerts import service as alerts
 from everwhen.alerts import subscribing
 from everwhen.calendars import service as calendars
+from everwhen.claim_limits import fencing
+from everwhen.claim_limits.telling import count_in_flight
 from everwhen.core.quotas import KINDS, Limit, day_of
 from everwhen.errors import InvalidInput
 from everwhen.identity import service as identity
@@ -87,6 +89,8 @@ async def change_limits(  # what a change says
         if value is not None and value < KINDS[limit].least:
             raise InvalidInput.at(f"/{limit.value}", f"The least is {KINDS[limit].least}.", code="field.invalid")
     async with db.system() as conn:
+        if Limit.IN_FLIGHT in changes:
+            await fencing.fence(conn, tenant_id)
         row = await store.read_limits(conn, tenant_id=tenant_id)
         revision = row.revision or 0
         refuse_stale(expected, revision)
@@ -95,6 +99,8 @@ async def change_limits(  # what a change says
         row = await store.read_limits(conn, tenant_id=tenant_id)
         if made is None:
             raise stale(expected, row.revision or 0)
+        if Limit.IN_FLIGHT in changes:
+            await fencing.limit_tenant(conn, tenant_id)
     async with db.tenant(tenant_id) as conn:
         return _joined(row, await _used(conn, tenant_id), usual)
 
@@ -115,7 +121,8 @@ async def _used(conn: Connection, tenant_id: UUID) -> dict[Limit, int]:
     used: dict[Limit, int] = {limit: await count(conn, tenant_id=tenant_id) for limit, count in COUNTS.items()}
     used[Limit.PAYLOAD_BYTES] = (await read_usage(conn, tenant_id=tenant_id)).size_bytes
     today = await store.list_days(conn, tenant_id=tenant_id, today=day_of(conn.now), days=1)
-    return used | {Limit.RUNS: today[0].runs}
+    under_way = await count_in_flight(conn, tenant_id)
+    return used | {Limit.IN_FLIGHT: under_way, Limit.RUNS: today[0].runs}
 
 
 def _joined(row: LimitsRow, used: Mapping[Limit, int], usual: Mapping[Limit, int]) -> TenantLimits:

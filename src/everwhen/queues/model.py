@@ -125,13 +125,20 @@ class PaceRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """What stands in a line now. `is_capped`: more is waiting than was counted."""
+    """What stands in a line now. `is_capped`: more is waiting than was counted.
+
+    `tenant_limit` and `tenant_in_flight` are of all lines of the tenant together; `rate` is how fast runs may begin,
+    as `why` tells it, with what is left.
+    """
 
     waiting: int
     is_capped: bool
     oldest_due_at: datetime | None
     in_flight: int
     limit: int | None
+    tenant_limit: int | None
+    tenant_in_flight: int | None
+    rate: Mapping[str, Any] | None
     is_paused: bool
     last_asked_at: datetime | None
     workers: int

@@ -13,6 +13,8 @@ from datetime import timedelta
 from typing import Final
 from uuid import UUID
 
+from everwhen.claim_limits.fencing import cap_line, fence
+from everwhen.claim_limits.telling import limits_of_lines, rate_facts
 from everwhen.core.draining import drain_seconds
 from everwhen.core.fleets import LOST
 from everwhen.core.quotas import Limit
@@ -110,7 +112,7 @@ async def put_new_queue(db: Database, *, tenant_id: UUID, name: str, draft: Queu
     """
     async with db.tenant(tenant_id) as conn:
         await store.open_lane(conn, tenant_id=tenant_id, queue=name)
-        present = await _locked(conn, tenant_id, name)
+        present = await _locked(conn, tenant_id, name, draft)
         if present.is_defined:
             raise stale(NONE, present.revision)
         return await _define(conn, tenant_id, present, draft, expected=ANY)
@@ -127,7 +129,7 @@ async def replace_queue(
     async with db.tenant(tenant_id) as conn:
         if expected == ANY:
             await store.open_lane(conn, tenant_id=tenant_id, queue=name)
-        present = await _locked(conn, tenant_id, name)
+        present = await _locked(conn, tenant_id, name, draft)
         refuse_stale(expected, present.revision)
         if present.is_defined and says_the_same(present, draft):
             return present
@@ -159,6 +161,7 @@ async def set_share(db: Database, *, tenant_id: UUID, name: str, share: Share, e
     """Set a tenant's place at a queue, which need not be there yet; raise PreconditionFailed."""
     async with db.system() as conn:
         await store.open_lane(conn, tenant_id=tenant_id, queue=name)
+        await fence(conn, tenant_id)
         await store.lock_lane(conn, tenant_id=tenant_id, queue=name)
         present = await _share(conn, tenant_id, name)
         refuse_stale(expected, present.revision)
@@ -235,6 +238,7 @@ async def _define(
 async def _settle(conn: Connection, tenant_id: UUID, name: str) -> None:
     """Let the next claim go by what is written, and whoever waits look at once: there may be room now."""
     await store.settle_lane(conn, tenant_id=tenant_id, queue=name)
+    await cap_line(conn, tenant_id, name)
     await notify(conn, topics_of_lane(tenant_id, name))
 
 
@@ -247,6 +251,7 @@ async def _lines(conn: Connection, tenant_id: UUID, rows: Sequence[QueueRow], *,
     )
     sampled = await store.sample_paces(conn, tenant_id=tenant_id, since=conn.now - SAMPLED, most=MOST_SAMPLED)
     paces = {pace.queue: pace.mean_seconds for pace in sampled}
+    limits = await limits_of_lines(conn, tenant_id, names)
     return [
         Line(
             waiting=min(line.waiting, most),
@@ -254,6 +259,9 @@ async def _lines(conn: Connection, tenant_id: UUID, rows: Sequence[QueueRow], *,
             oldest_due_at=line.oldest_due_at,
             in_flight=line.in_flight,
             limit=row.limit,
+            tenant_limit=limited.tenant_limit,
+            tenant_in_flight=limited.tenant_in_flight,
+            rate=limited.rate and rate_facts(limited.rate, limited.full_at, now=conn.now),
             is_paused=line.is_paused,
             last_asked_at=line.last_asked_at,
             workers=line.workers,
@@ -262,11 +270,13 @@ async def _lines(conn: Connection, tenant_id: UUID, rows: Sequence[QueueRow], *,
             mean_seconds=(mean := paces.get(row.name)),
             drain_seconds=drain_seconds(waiting=min(line.waiting, most), in_flight=line.in_flight, mean_seconds=mean),
         )
-        for row, line in zip(rows, counted, strict=True)
+        for row, line, limited in zip(rows, counted, (limits[name] for name in names), strict=True)
     ]
 
 
-async def _locked(conn: Connection, tenant_id: UUID, name: str) -> QueueRow:
+async def _locked(conn: Connection, tenant_id: UUID, name: str, draft: QueueDraft | None = None) -> QueueRow:
+    if draft is not None and (draft.max_in_flight is not None or draft.rate is not None):
+        await fence(conn, tenant_id)  # so that a first limit holds for claims that are under way, too
     await store.lock_lane(conn, tenant_id=tenant_id, queue=name)
     return await _read(conn, tenant_id, name)
 

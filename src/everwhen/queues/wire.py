@@ -68,6 +68,16 @@ class RateOut(BaseModel):
     burst: int
 
 
+class RateNowOut(BaseModel):
+    """How fast runs of the queue may begin, and what is left of that now."""
+
+    tokens: int
+    seconds: float
+    burst: int
+    left: int = Field(description="How many may begin now.")
+    next_at: Utc = Field(description="When the next one may, where none may now.")
+
+
 class LineOut(BaseModel):
     """What stands in the queue now."""
 
@@ -78,6 +88,11 @@ class LineOut(BaseModel):
     oldest_due_at: Utc | None = Field(description="Since when the one that waits longest does.")
     in_flight: int
     limit: int | None = Field(description="How many may be in flight, by the tenant or the platform; null: no limit.")
+    tenant_limit: int | None = Field(
+        description="How many runs of the tenant may be in flight at all queues together; null: no limit."
+    )
+    tenant_in_flight: int | None = Field(description="How many are, where there is such a limit.")
+    rate: RateNowOut | None = Field(description="Its rate, and what is left of it; null: it has none.")
     paused: bool = Field(description="It, or the whole tenant, is paused.")
     workers: int = Field(description="Workers that are live and take runs of it, the platform's included.")
     slots: int = Field(description="How many runs these carry out at once, all together.")
@@ -168,6 +183,9 @@ def line_out(line: Line) -> LineOut:
         oldest_due_at=line.oldest_due_at,
         in_flight=line.in_flight,
         limit=line.limit,
+        tenant_limit=line.tenant_limit,
+        tenant_in_flight=line.tenant_in_flight,
+        rate=None if line.rate is None else RateNowOut.model_validate(line.rate),
         paused=line.is_paused,
         workers=line.workers,
         slots=line.slots,

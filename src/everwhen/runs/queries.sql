@@ -443,10 +443,20 @@ from everwhen.runs r
 left join lateral (
   select s.name from everwhen.schedules s where s.tenant_id = r.tenant_id and s.uid = r.schedule_uid offset 0) s on true
 left join lateral (
-  select w.available_at, w.failures, w.attempts, case when w.priority < 0 then w.parked_at end as waits_since,
-         case when w.priority >= 0 then null when w.limit_group like '%%rate%%' then 'limit.rate'
-              when w.limit_group like '%%key:%%' then 'limit.key' else 'limit.task' end as reason -- core/claim_limits.py
-  from everwhen.waiting w where w.tenant_id = r.tenant_id and w.run_id = r.run_id offset 0) w on true
+  select w.available_at, w.failures, w.attempts, case when w.priority < 0 then w.parked_at else b.since end as waits_since,
+         case when w.priority >= 0 then b.reason -- of the whole line; of a parked run see core/claim_limits.py
+              when w.limit_group like 'parked fit%%' then 'worker.no_capability_match'
+              when w.limit_group like '%%rate%%' then 'limit.rate'
+              when w.limit_group like '%%key:%%' then 'limit.key' else 'limit.task' end as reason
+  from everwhen.waiting w
+  left join lateral (
+    select b.reason, greatest(b.since, w.available_at) as since
+    from everwhen.line_states b
+    where w.priority >= 0 and w.available_at <= now() and b.tenant_id = w.tenant_id and b.queue = w.queue and b.until is null
+      and b.task = '' and b.reason = any(array['limit.tenant', 'limit.queue', 'limit.rate'])
+    order by array_position(array['limit.tenant', 'limit.queue', 'limit.rate'], b.reason)
+    limit 1) b on true
+  where w.tenant_id = r.tenant_id and w.run_id = r.run_id offset 0) w on true
 left join lateral (
   select h.run_id, h.due_at, h.reason, h.blocked_by, h.waits_since from everwhen.held h where h.run_id = r.run_id and h.tenant_id = r.tenant_id offset 0) h on true
 left join lateral (
@@ -633,10 +643,20 @@ cross join lateral (
 left join lateral (
   select s.name from everwhen.schedules s where s.tenant_id = r.tenant_id and s.uid = r.schedule_uid offset 0) s on true
 left join lateral (
-  select w.available_at, w.failures, w.attempts, case when w.priority < 0 then w.parked_at end as waits_since,
-         case when w.priority >= 0 then null when w.limit_group like '%%rate%%' then 'limit.rate'
-              when w.limit_group like '%%key:%%' then 'limit.key' else 'limit.task' end as reason -- core/claim_limits.py
-  from everwhen.waiting w where w.tenant_id = r.tenant_id and w.run_id = r.run_id offset 0) w on true
+  select w.available_at, w.failures, w.attempts, case when w.priority < 0 then w.parked_at else b.since end as waits_since,
+         case when w.priority >= 0 then b.reason -- of the whole line; of a parked run see core/claim_limits.py
+              when w.limit_group like 'parked fit%%' then 'worker.no_capability_match'
+              when w.limit_group like '%%rate%%' then 'limit.rate'
+              when w.limit_group like '%%key:%%' then 'limit.key' else 'limit.task' end as reason
+  from everwhen.waiting w
+  left join lateral (
+    select b.reason, greatest(b.since, w.available_at) as since
+    from everwhen.line_states b
+    where w.priority >= 0 and w.available_at <= now() and b.tenant_id = w.tenant_id and b.queue = w.queue and b.until is null
+      and b.task = '' and b.reason = any(array['limit.tenant', 'limit.queue', 'limit.rate'])
+    order by array_position(array['limit.tenant', 'limit.queue', 'limit.rate'], b.reason)
+    limit 1) b on true
+  where w.tenant_id = r.tenant_id and w.run_id = r.run_id offset 0) w on true
 left join lateral (
   select h.run_id, h.due_at, h.reason, h.blocked_by, h.waits_since from everwhen.held h where h.run_id = r.run_id and h.tenant_id = r.tenant_id offset 0) h on true
 left join lateral (
