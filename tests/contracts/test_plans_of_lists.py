@@ -26,7 +26,7 @@ from everwhen.core.bulk import Limits, OperationKind
 from everwhen.core.overlap import OverlapWish
 from everwhen.core.retry import RetryPolicy
 from everwhen.core.triggers import Timing, parse_trigger
-from everwhen.operations.model import Order, Request, request_to_json
+from everwhen.operations.model import ItemOrder, Request, request_to_json
 from everwhen.postgres.pool import Connection, Database
 from everwhen.runs.listing import service as runs
 from everwhen.schedules.model import Spec, spec_to_json
@@ -54,7 +54,7 @@ REQUEST = Request(
     kind=OperationKind.REDRIVE,
     filter="state:dead",
     backfill=None,
-    order=Order.OLDEST,
+    order=ItemOrder.OLDEST,
     priority=None,
     overlap=OverlapWish.WAIT,
     limits=Limits(),

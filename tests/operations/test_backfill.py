@@ -11,7 +11,7 @@ from everwhen.core.bulk import Limits, OperationKind, OperationState
 from everwhen.core.planning import CatchUp, CatchUpPolicy
 from everwhen.errors import Conflict, InvalidInput
 from everwhen.operations import selecting, service
-from everwhen.operations.model import Order
+from everwhen.operations.model import ItemOrder
 from everwhen.operations.operator import Operator
 from everwhen.operations.service import Ask, BackfillAsk
 from everwhen.schedules import service as schedules
@@ -35,7 +35,7 @@ async def until(line):
     return whole_day(await line.now())
 
 
-def fill(start, end, *, order=Order.OLDEST, schedule="nightly", limits=None, priority=None, **changes):
+def fill(start, end, *, order=ItemOrder.OLDEST, schedule="nightly", limits=None, priority=None, **changes):
     return Ask(
         kind=OperationKind.BACKFILL,
         backfill=BackfillAsk(schedule=schedule, start=start, end=end, **changes),
@@ -70,7 +70,7 @@ async def test_every_instant_of_a_past_range_gets_a_run_at_low_priority(line, da
 
 async def test_the_newest_come_first_if_that_is_asked_for(line, database, until):
     await make_schedule(database, line.tenant, trigger=HOURLY)
-    row = await begin(database, line.tenant, fill(until - DAY, until, order=Order.NEWEST, limits=Limits(canary=3)))
+    row = await begin(database, line.tenant, fill(until - DAY, until, order=ItemOrder.NEWEST, limits=Limits(canary=3)))
 
     await drain(Operator(database=database))
 

@@ -14,7 +14,7 @@ from everwhen.dead_letters import service as dead_letters
 from everwhen.dead_letters.model import RedriveRequest
 from everwhen.errors import Conflict, InvalidInput, NotFound
 from everwhen.operations import plans, service
-from everwhen.operations.model import Order
+from everwhen.operations.model import ItemOrder
 from everwhen.operations.operator import Operator
 from everwhen.operations.service import PersonsOrder
 from everwhen.runs import service as runs
@@ -138,7 +138,7 @@ async def test_two_operators_at_once_make_each_run_once(line, database):
 async def test_two_operations_on_the_same_runs_share_them(line, database, operator):
     await make_dead(database, line.tenant, 60)
     first = await service.plan(database, tenant_id=line.tenant.id, ask=redrive())
-    second = await service.plan(database, tenant_id=line.tenant.id, ask=redrive(order=Order.NEWEST))
+    second = await service.plan(database, tenant_id=line.tenant.id, ask=redrive(order=ItemOrder.NEWEST))
     one, _ = await carry_out(database, line.tenant, first)
     other, _ = await carry_out(database, line.tenant, second)
 

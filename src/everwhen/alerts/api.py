@@ -85,7 +85,7 @@ class WouldTellOut(BaseModel):
     sentence: str
 
 
-class PreviewOut(BaseModel):
+class SubscriptionPreviewOut(BaseModel):
     """What a subscription would have told of the last day."""
 
     since: Utc
@@ -264,10 +264,10 @@ async def list_alert_subscriptions(
 
 
 @router.post("/v1/tenants/{tenant}/alerts/subscriptions/preview")
-async def preview_alert_subscription(*, body: SubscriptionSettings, access: Reader) -> PreviewOut:
+async def preview_alert_subscription(*, body: SubscriptionSettings, access: Reader) -> SubscriptionPreviewOut:
     """Say what a subscription would have told of the last 24 hours; nothing is written or sent."""
     found = await previewing.preview(access.database, tenant_id=access.tenant_id, draft=body.draft())
-    return PreviewOut(
+    return SubscriptionPreviewOut(
         since=found.since,
         matched=found.matched,
         looked_at=found.looked_at,

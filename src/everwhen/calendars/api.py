@@ -12,8 +12,8 @@ from everwhen.calendars.wire import (
     CalendarIn,
     CalendarItemOut,
     CalendarOut,
+    CalendarVersionIn,
     DefinitionOut,
-    VersionIn,
     VersionOut,
     YearOut,
     calendar_out,
@@ -84,7 +84,7 @@ async def get_calendar(*, name: CalendarName, access: Reader, response: Response
 
 @router.put("/v1/tenants/{tenant}/calendars/{name}", responses=_REPLACED)
 async def replace_calendar(
-    *, name: CalendarName, body: VersionIn, access: Editor, expected: Put, response: Response
+    *, name: CalendarName, body: CalendarVersionIn, access: Editor, expected: Put, response: Response
 ) -> CalendarOut:
     """Write the next version, unless it says what the latest one says; or, with `If-None-Match: *`, the first.
 

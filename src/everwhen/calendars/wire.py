@@ -23,14 +23,14 @@ class CalendarFields(Wire):
     )
 
 
-class VersionIn(CalendarFields):
+class CalendarVersionIn(CalendarFields):
     """A version of a calendar."""
 
     owner: Owner | None = Field(default=None, description="Who declares the calendar; left out, that stays.")
     reason: Sentence | None = Field(default=None, description="Why; kept with the version.")
 
 
-class CalendarIn(VersionIn):
+class CalendarIn(CalendarVersionIn):
     """A calendar to make."""
 
     name: Name
@@ -92,7 +92,7 @@ class YearOut(BaseModel):
 def draft_of(body: CalendarFields, *, by: str) -> CalendarDraft:
     """Return the draft of a version; raise TriggerError."""
     given = body.effective_from
-    said = body if isinstance(body, VersionIn) else None
+    said = body if isinstance(body, CalendarVersionIn) else None
     return CalendarDraft(
         definition=parse_definition(body.definition),
         effective_from=None if given is None else parse_date(given, "effective_from"),

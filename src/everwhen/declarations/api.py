@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 
 from everwhen.declarations import service
 from everwhen.declarations.model import Key, Kind
-from everwhen.declarations.wire import DeclarationOut, PlanOut, WishIn, declaration_out, plan_out, wish_of
+from everwhen.declarations.wire import DeclarationOut, DeclarationsPlanOut, WishIn, declaration_out, plan_out, wish_of
 from everwhen.http.access import Editor, Reader
 from everwhen.http.bodies import ControlRoute
 from everwhen.http.manners import reads
@@ -23,7 +23,7 @@ _LIST = "declarations"
 
 @router.post("/v1/tenants/{tenant}/declarations/plan")
 @reads
-async def plan_declarations(*, body: WishIn, access: Editor) -> PlanOut:
+async def plan_declarations(*, body: WishIn, access: Editor) -> DeclarationsPlanOut:
     """Say what would have to change so that the tenant has what documents declare; keep nothing.
 
     All of it is done in one transaction that is undone: what is refused here would be refused then. Each change can be

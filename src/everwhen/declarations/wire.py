@@ -95,7 +95,7 @@ class FateOut(BaseModel):
     users: int = Field(description="Of a calendar: how many schedules use it that do not change themselves.")
 
 
-class PlanOut(BaseModel):
+class DeclarationsPlanOut(BaseModel):
     """What everything comes to, in the order in which it can be carried out."""
 
     dry_run: Literal[True] = True
@@ -124,9 +124,9 @@ def wish_of(body: WishIn) -> Wish:
     )
 
 
-def plan_out(planned: Planned) -> PlanOut:
+def plan_out(planned: Planned) -> DeclarationsPlanOut:
     """Return a plan as the wire has it."""
-    return PlanOut(items=[_fate_out(fate) for fate in planned.fates], until=planned.until)
+    return DeclarationsPlanOut(items=[_fate_out(fate) for fate in planned.fates], until=planned.until)
 
 
 def declaration_out(found: Declaration) -> DeclarationOut:

@@ -70,7 +70,7 @@ class LimitsOut(BaseModel):
     limits: dict[str, LimitOut]
 
 
-class DayOut(BaseModel):
+class UsageDayOut(BaseModel):
     """What a tenant has used on a day (UTC). Requests are counted within ten seconds."""
 
     day: str
@@ -87,7 +87,7 @@ class UsageOut(BaseModel):
     active_schedules: int
     payloads: int
     payload_bytes: int
-    days: list[DayOut]
+    days: list[UsageDayOut]
 
 
 @router.get("/v1/tenants/{tenant}/limits")
@@ -132,7 +132,7 @@ async def get_usage(*, access: Reader, days: Days = 30) -> UsageOut:
         payloads=found.payloads,
         payload_bytes=found.payload_bytes,
         days=[
-            DayOut(
+            UsageDayOut(
                 day=each.day.isoformat(),
                 runs=each.runs,
                 runs_skipped=each.skipped,

@@ -15,7 +15,7 @@ FIRST_SEQ: Final = -(1 << 62)
 """Before every item."""
 
 
-class Order(StrEnum):
+class ItemOrder(StrEnum):
     """Which items come first."""
 
     OLDEST = "oldest"
@@ -45,7 +45,7 @@ class Request:
     kind: OperationKind
     filter: str | None
     backfill: Backfill | None
-    order: Order
+    order: ItemOrder
     priority: int | None
     overlap: OverlapWish
     limits: Limits
@@ -170,7 +170,7 @@ def parse_request(text: str) -> Request:
         kind=OperationKind(data["kind"]),
         filter=data["filter"],
         backfill=None if data["backfill"] is None else _backfill(data["backfill"]),
-        order=Order(data["order"]),
+        order=ItemOrder(data["order"]),
         priority=data["priority"],
         overlap=OverlapWish(data.get("overlap", OverlapWish.WAIT)),
         limits=Limits(**data["limits"]),

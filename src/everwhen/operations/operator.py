@@ -35,7 +35,16 @@ from everwhen.dead_letters.model import RedriveRequest
 from everwhen.errors import EverwhenError
 from everwhen.limits import quotas
 from everwhen.operations import changing, plans, selecting, store
-from everwhen.operations.model import FIRST_SEQ, Backfill, Item, ItemState, OperationRow, Order, Request, parse_request
+from everwhen.operations.model import (
+    FIRST_SEQ,
+    Backfill,
+    Item,
+    ItemOrder,
+    ItemState,
+    OperationRow,
+    Request,
+    parse_request,
+)
 from everwhen.operations.telling import tell_end
 from everwhen.postgres.pool import Connection, Database
 from everwhen.roles import Tick
@@ -304,7 +313,7 @@ def _begin_or_refuse(row: OperationRow, request: Request, *, now: datetime) -> O
 
 
 async def _insert_instants(conn: Connection, row: OperationRow, request: Request, instants: Sequence[Instant]) -> None:
-    sign = 1 if request.order is Order.OLDEST else -1
+    sign = 1 if request.order is ItemOrder.OLDEST else -1
     first = row.listed_count
     await store.insert_items(
         conn,

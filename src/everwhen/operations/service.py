@@ -26,8 +26,8 @@ from everwhen.operations.kinds.protocol import Found
 from everwhen.operations.model import (
     FIRST_SEQ,
     Backfill,
+    ItemOrder,
     OperationRow,
-    Order,
     Request,
     request_to_json,
 )
@@ -69,7 +69,7 @@ class Ask:
     kind: OperationKind
     filter: str = ""
     backfill: BackfillAsk | None = None
-    order: Order = Order.OLDEST
+    order: ItemOrder = ItemOrder.OLDEST
     priority: int | None = None
     overlap: OverlapWish = OverlapWish.WAIT
     limits: Limits = field(default_factory=Limits)
@@ -234,7 +234,7 @@ async def _look(db: Database, *, tenant_id: UUID, ask: Ask, as_of: datetime, tru
     asked = selecting.read_bulk_filter(ask.kind, ask.filter, as_of=as_of)
     async with db.tenant(tenant_id) as conn:
         found = await selecting.select_runs(conn, tenant_id=tenant_id, kind=ask.kind, asked=asked, as_of=as_of)
-        run_ids = found.run_ids if ask.order is Order.OLDEST else found.run_ids[::-1]
+        run_ids = found.run_ids if ask.order is ItemOrder.OLDEST else found.run_ids[::-1]
         sample = await runs.read_views(conn, tenant_id=tenant_id, run_ids=run_ids[:SAMPLE])
     seen = Token(
         as_of=as_of,
@@ -261,7 +261,7 @@ async def _look_at_things(db: Database, *, tenant_id: UUID, ask: Ask, as_of: dat
         items=plans.short_digest(changing.digest(found)),
         request=plans.digest_of(ask.kind, asked.canonical, ",".join(ask.tags), *until),
     )
-    things = found if ask.order is Order.OLDEST else found[::-1]
+    things = found if ask.order is ItemOrder.OLDEST else found[::-1]
     planned = _planned(ask, seen, filter=asked, whole=whole, things=things[:SAMPLE])
     return _Looked(planned=planned, seen=seen, things=things)
 
@@ -285,8 +285,8 @@ async def _look_back(db: Database, *, tenant_id: UUID, ask: Ask, as_of: datetime
     return _Looked(planned=_planned(ask, seen, backfill=backfill, whole=whole, instants=sample), seen=seen)
 
 
-def _sampled(sample: list[Instant], found: Sequence[Instant], order: Order) -> list[Instant]:
-    if order is Order.OLDEST:
+def _sampled(sample: list[Instant], found: Sequence[Instant], order: ItemOrder) -> list[Instant]:
+    if order is ItemOrder.OLDEST:
         return (sample + list(found[:SAMPLE]))[:SAMPLE]
     return (list(found[-SAMPLE:])[::-1] + sample)[:SAMPLE]
 

@@ -15,7 +15,7 @@ from everwhen.http.access import NAME_PATTERN
 from everwhen.http.fields import Instant, Name, Priority, Sentence, Tags, Utc, Wire
 from everwhen.http.reasons import ReasonCode
 from everwhen.operations.kinds.protocol import Found
-from everwhen.operations.model import ItemRow, ItemState, OperationRow, Order, Request, parse_request
+from everwhen.operations.model import ItemOrder, ItemRow, ItemState, OperationRow, Request, parse_request
 from everwhen.operations.service import BACKFILL_PRIORITY, Ask, BackfillAsk, Planned
 from everwhen.runs.model import ref_of
 from everwhen.runs.service import RunView
@@ -50,7 +50,7 @@ class PlanIn(Wire):
     backfill: BackfillIn | None = None
     tags: Tags = Field(default=(), description="What to give, or to take away: of kinds that do so.")
     until: Instant | None = Field(default=None, description="When a pause ends by itself; null: when somebody ends it.")
-    order: Order = Order.OLDEST
+    order: ItemOrder = ItemOrder.OLDEST
     priority: Priority | None = Field(
         default=None, description=f"Of the runs it makes; null: the dead run's, or {BACKFILL_PRIORITY} for a backfill."
     )
@@ -191,7 +191,7 @@ class OperationOut(BaseModel):
     backfill: BackfillOut | None
     tags: list[str]
     until: Utc | None
-    order: Order
+    order: ItemOrder
     priority: int | None
     overlap: OverlapWish
     rate_per_second: float | None

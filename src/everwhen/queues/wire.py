@@ -19,7 +19,7 @@ Weight = Annotated[int, Strict(), Field(ge=1, le=MOST_WEIGHT)]
 Settings = Annotated[dict[str, JsonValue], AfterValidator(within_a_payload)]
 
 
-class RateFields(Wire):
+class QueueRateFields(Wire):
     """How fast runs begin at most."""
 
     tokens: Tokens = Field(description="So many runs …")
@@ -33,7 +33,7 @@ class QueueFields(Wire):
     max_in_flight: InFlight | None = Field(
         default=None, description="How many of its runs may be in flight at once; null: no limit of the tenant's."
     )
-    rate: RateFields | None = Field(default=None, description="How fast its runs begin at most; null: no limit.")
+    rate: QueueRateFields | None = Field(default=None, description="How fast its runs begin at most; null: no limit.")
     delivery: DeliveryKind = Field(default=DeliveryKind.PULL, description="How runs come to its fleet.")
     delivery_settings: Settings = Field(default_factory=dict[str, JsonValue], description="What the delivery needs.")
     ageing_seconds: Seconds | None = Field(
@@ -60,7 +60,7 @@ class ShareIn(Wire):
     )
 
 
-class RateOut(BaseModel):
+class QueueRateOut(BaseModel):
     """How fast runs begin at most."""
 
     tokens: int
@@ -122,7 +122,7 @@ class QueueOut(BaseModel):
     name: str
     defined: bool
     max_in_flight: int | None
-    rate: RateOut | None
+    rate: QueueRateOut | None
     delivery: DeliveryKind
     delivery_settings: dict[str, JsonValue]
     has_endpoint: bool = Field(description="Whether its runs are posted to an HTTP endpoint.")
@@ -160,7 +160,7 @@ def queue_out(queue: Queue) -> QueueOut:
         name=row.name,
         defined=row.is_defined,
         max_in_flight=row.max_in_flight,
-        rate=rate and RateOut(tokens=rate.tokens, per_seconds=rate.seconds, burst=rate.burst),
+        rate=rate and QueueRateOut(tokens=rate.tokens, per_seconds=rate.seconds, burst=rate.burst),
         delivery=DeliveryKind(row.delivery),
         delivery_settings=settings,
         has_endpoint=row.has_endpoint,
@@ -213,7 +213,7 @@ def fields_of(row: QueueRow) -> QueueFields:
     settings: dict[str, Any] = json.loads(row.delivery_settings)
     return QueueFields(
         max_in_flight=row.max_in_flight,
-        rate=rate and RateFields(tokens=rate.tokens, per_seconds=rate.seconds, burst=rate.burst),
+        rate=rate and QueueRateFields(tokens=rate.tokens, per_seconds=rate.seconds, burst=rate.burst),
         delivery=DeliveryKind(row.delivery),
         delivery_settings=settings,
         ageing_seconds=row.ageing_seconds,

@@ -93,7 +93,7 @@ class CatchUpPreviewIn(Wire):
     since: Instant | None = Field(default=None, description="With `creation`: where it would have begun.")
 
 
-class CountsOut(BaseModel):
+class CatchUpCountsOut(BaseModel):
     """How many instants, by what becomes of them."""
 
     runs: int
@@ -108,7 +108,7 @@ class CatchUpPreviewOut(BaseModel):
 
     cause: Cause
     catch_up: dict[str, JsonValue]
-    counts: CountsOut
+    counts: CatchUpCountsOut
     exact: bool = Field(description="False: there was too much to count; there are more.")
     seconds: float | None = Field(description="How long a paced replay takes; null: nothing paces it.")
     first_at: Utc | None
@@ -129,7 +129,7 @@ class ArrearsOut(BaseModel):
     until: Utc = Field(description="up to this.")
     rest_after: Utc = Field(description="What is left is later than this,")
     rest_until: Utc = Field(description="up to this.")
-    counts: CountsOut = Field(description="What has become of the rest.")
+    counts: CatchUpCountsOut = Field(description="What has become of the rest.")
     opened_at: Utc
     look_at: Utc | None
     last_error: str | None
@@ -202,5 +202,5 @@ def _rule(fields: RuleFields) -> dict[str, Any]:
     }
 
 
-def _counts(counts: Counts) -> CountsOut:
-    return CountsOut(**counts._asdict(), total=counts.total)
+def _counts(counts: Counts) -> CatchUpCountsOut:
+    return CatchUpCountsOut(**counts._asdict(), total=counts.total)

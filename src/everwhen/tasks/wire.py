@@ -87,7 +87,7 @@ class RetryChange(Wire):
     non_retryable: ClassNames = Field(default_factory=list[str])
 
 
-class RateFields(Wire):
+class TaskRateFields(Wire):
     """How many runs may begin: `tokens` in any `seconds` in the long run, and `burst` at once."""
 
     tokens: Places
@@ -105,7 +105,7 @@ class ConcurrencyFields(Wire):
 
     key: Pointers = Field(description="JSON pointers into the input; a value that is not there counts as null.")
     max_in_flight: Places | None = Field(default=None, description="How many runs of a key may be under way at once.")
-    rate: RateFields | None = Field(default=None, description="How fast runs of a key may begin.")
+    rate: TaskRateFields | None = Field(default=None, description="How fast runs of a key may begin.")
 
     @model_validator(mode="after")
     def _limits_something(self) -> Self:
@@ -157,7 +157,7 @@ class TaskFields(Wire):
         default=None, description="How long a worker may be silent: no lease is longer, whatever the worker asks for."
     )
     max_in_flight: Places | None = Field(default=None, description="How many of its runs may be under way at once.")
-    rate: RateFields | None = Field(default=None, description="How fast its runs may begin.")
+    rate: TaskRateFields | None = Field(default=None, description="How fast its runs may begin.")
     concurrency: ConcurrencyFields | None = Field(
         default=None, description="Limits for each key that is made of the runs' inputs."
     )
@@ -191,7 +191,7 @@ class TaskChange(Wire):
     total_deadline_seconds: PositiveSeconds | None = None
     heartbeat_timeout_seconds: Heartbeat | None = None
     max_in_flight: Places | None = None
-    rate: RateFields | None = None
+    rate: TaskRateFields | None = None
     concurrency: ConcurrencyFields | None = None
     requires: RequiresFields | None = None
     tags: Tags = ()
@@ -210,7 +210,7 @@ class RetryOut(BaseModel):
     non_retryable: list[str]
 
 
-class RateOut(BaseModel):
+class TaskRateOut(BaseModel):
     """How many runs may begin."""
 
     tokens: int
@@ -223,7 +223,7 @@ class ConcurrencyOut(BaseModel):
 
     key: list[str]
     max_in_flight: int | None
-    rate: RateOut | None
+    rate: TaskRateOut | None
 
 
 class RequiresOut(BaseModel):
@@ -245,7 +245,7 @@ class TaskOut(BaseModel):
     total_deadline_seconds: float | None
     heartbeat_timeout_seconds: float | None
     max_in_flight: int | None
-    rate: RateOut | None
+    rate: TaskRateOut | None
     concurrency: ConcurrencyOut | None
     requires: RequiresOut | None
     tags: list[str]

@@ -27,11 +27,11 @@ from everwhen.workflows.model import WorkflowRow
 from everwhen.workflows.wire import (
     CheckIn,
     CheckOut,
-    VersionIn,
     WorkflowDefinitionOut,
     WorkflowIn,
     WorkflowItemOut,
     WorkflowOut,
+    WorkflowVersionIn,
     WorkflowVersionOut,
     item_out,
     version_out,
@@ -96,7 +96,7 @@ async def get_workflow(*, name: WorkflowName, access: Reader, response: Response
     responses={201: {"model": WorkflowOut, "description": "There was none, and it was made"}},
 )
 async def replace_workflow(
-    *, name: WorkflowName, body: VersionIn, access: Editor, expected: Put, response: Response
+    *, name: WorkflowName, body: WorkflowVersionIn, access: Editor, expected: Put, response: Response
 ) -> WorkflowOut:
     """Write the next version, unless it says what the latest one says; or, with `If-None-Match: *`, make the first.
 
@@ -144,6 +144,6 @@ def _tagged(response: Response, row: WorkflowRow) -> WorkflowOut:
     return workflow_out(row)
 
 
-def _change(access: Access, body: VersionIn) -> model.Change:
+def _change(access: Access, body: WorkflowVersionIn) -> model.Change:
     has_owner = "owner" in body.model_fields_set
     return model.Change(by=access.principal.subject, reason=body.reason, owner=body.owner, has_owner=has_owner)

@@ -28,14 +28,14 @@ class WorkflowFields(Wire):
     definition: dict[str, JsonValue] = Field(description="As docs/concepts/workflows.md says: `nodes`, and the rest.")
 
 
-class VersionIn(WorkflowFields):
+class WorkflowVersionIn(WorkflowFields):
     """A version of a workflow."""
 
     owner: Owner | None = Field(default=None, description="Who declares the workflow; left out, that stays.")
     reason: Sentence | None = Field(default=None, description="Why; kept with the version.")
 
 
-class WorkflowIn(VersionIn):
+class WorkflowIn(WorkflowVersionIn):
     """A workflow to make."""
 
     name: Name
