@@ -18,11 +18,13 @@ from everwhen.core.catchup import CatchUpPolicy, Cause, Rule
 from everwhen.core.flex import Flex, FlexMode
 from everwhen.core.overlap import Overlap, OverlapPolicy
 from everwhen.core.triggers import Timing, parse_trigger
+from everwhen.postgres.pool import Database
 from everwhen.runs import service as runs
 from everwhen.schedules import catching_up
 from everwhen.schedules import service as schedules
 from everwhen.schedules.model import ScheduleDraft, Spec
 from everwhen.schedules.scheduler import Scheduler
+from everwhen.testing.clock import MovableClock
 from everwhen.verify import service as verify
 from tests.factories import TESTER, make_schedule, make_task, make_tenant
 from tests.tzif import BERLIN, WITHOUT_SUMMER_TIME, release
@@ -77,6 +79,14 @@ async def on_calendar(database, tenant, trigger, *, roll=Roll.NONE, name="nightl
     timing = Timing(parse_trigger(trigger), calendars=CalendarUse(open=("de",), roll=roll))
     draft = ScheduleDraft(name=name, task="report", spec=Spec(timing=timing))
     await schedules.create_schedule(database, tenant_id=tenant.id, draft=draft, change=TESTER)
+
+
+async def begin(database, instant):
+    """Let every schedule have begun at this instant, and nothing have been decided since."""
+    await rows(database, "update everwhen.schedules set created_at = %s returning 1", instant)
+    await rows(
+        database, "update everwhen.watermarks set decided_until = %s, next_at = %s returning 1", instant, instant
+    )
 
 
 async def make_user(database, tenant, trigger, *, name="nightly", **spec):
@@ -178,9 +188,7 @@ async def test_a_new_version_of_a_calendar_opens_what_it_had_closed(database, te
 async def test_what_a_calendar_had_closed_by_then_stays_skipped_when_it_opens(database, tenant):
     await make_calendar(database, tenant, closed=[-1, 0, 1])
     await on_calendar(database, tenant, {"kind": "cron", "expr": "* * * * *"})
-    begin = await now_of(database) - 12 * MINUTE
-    await rows(database, "update everwhen.schedules set created_at = %s returning 1", begin)
-    await rows(database, "update everwhen.watermarks set decided_until = %s returning 1", begin)
+    await begin(database, await now_of(database) - 12 * MINUTE)
     await make_calendar(database, tenant, closed=[0])
     await make_calendar(database, tenant, closed=[])
     changed = await now_of(database)
@@ -201,9 +209,8 @@ async def test_a_new_release_of_the_tz_database_opens_what_the_old_one_had_close
     not_at_nine = {"kind": "cron", "expr": "* * 9 * * *", "seconds": True}
     trigger = {"kind": "any_of", "triggers": [SECONDLY], "except": [not_at_nine]}
     await make_schedule(database, tenant, trigger=trigger, timezone="Europe/Berlin")
-    await rows(database, "update everwhen.schedules set created_at = %s returning 1", nine - MINUTE)
-    begin = "update everwhen.watermarks set decided_until = %s, next_at = %s, tz_version = '2027a' returning 1"
-    await rows(database, begin, nine - 10 * SECOND, nine - 10 * SECOND)
+    await begin(database, nine - 10 * SECOND)
+    await rows(database, "update everwhen.watermarks set tz_version = '2027a' returning 1")
     await look(database, nine - 10 * SECOND, zones=old)
     by_old = await listed(database)
     await look(database, nine - 10 * SECOND, zones=new)
@@ -251,9 +258,12 @@ async def first_after(database, instant, name="nightly"):
     return next(at for at in await listed(database, name) if at > instant)
 
 
-async def passes(database, instant):
-    """Wait until an instant has passed by the database's clock."""
-    await rows(database, "select pg_sleep_until(%s)", instant)
+@pytest.fixture
+async def halted(server, work_database, database):
+    """The same database by a clock that stands still until the test moves it, and that clock."""
+    clock = MovableClock((await now_of(database)).astimezone(UTC))
+    async with await Database.open(server.app(work_database), set_clock=clock) as opened:
+        yield opened, clock
 
 
 @pytest.mark.parametrize("overlap", [None, OverlapPolicy.BUFFER_ALL])
@@ -272,25 +282,26 @@ async def test_a_run_that_was_cancelled_ahead_stays_cancelled_whatever_its_sched
     assert await listed(database, ended="cancelled") == [at]
 
 
-async def test_a_run_that_was_cancelled_ahead_is_passed_over_by_what_becomes_of_the_pause(database, tenant):
+async def test_a_run_that_was_cancelled_ahead_is_passed_over_by_what_becomes_of_the_pause(halted, tenant):
+    database, clock = halted
     flex = Flex(mode=FlexMode.HASH, window=timedelta(seconds=30))
     made = {policy: f"by-{policy}" for policy in CatchUpPolicy}
     for name in made.values():
         await make_user(database, tenant, SECONDLY, name=name, flex=flex)
-    now = await look(database)
-    cancelled = {name: await first_after(database, now + 2 * SECOND, name) for name in made.values()}
+    await look(database, clock.now)
+    cancelled = {name: await first_after(database, clock.now + 2 * SECOND, name) for name in made.values()}
     for name, at in cancelled.items():
         await cancel(database, tenant, at, name)
         await pause(database, tenant, name)
-    await passes(database, max(cancelled.values()))
+    clock.now = max(cancelled.values()) + SECOND
     for policy, name in made.items():
         foreseen = await catching_up.preview_catch_up(
             database, tenant_id=tenant.id, name=name, cause=Cause.RESUME, rule=Rule(policy=policy), since=None
         )
         told = (await resume(database, tenant, name, Rule(policy=policy))).left_behind
         assert told.counts == foreseen.counts
-    await look(database)
-    await look(database, await now_of(database) + 2 * MINUTE)
+    await look(database, clock.now)
+    await look(database, clock.now + 2 * MINUTE)
     counted = await rows(
         database, "select runs + coalesced + skipped + missed, cardinality(answered) from everwhen.arrears"
     )
@@ -301,15 +312,15 @@ async def test_a_run_that_was_cancelled_ahead_is_passed_over_by_what_becomes_of_
 
 
 async def test_a_run_that_rolled_back_and_was_due_stays_whatever_its_schedule_becomes(database, tenant):
-    due = (await now_of(database)).astimezone(UTC).replace(microsecond=0) + 4 * SECOND
+    due = (await now_of(database)).astimezone(UTC).replace(microsecond=0) - MINUTE
     await make_calendar(database, tenant, around=due, closed=[1])
     tomorrow = due + timedelta(days=1)
     expr = f"{due.second} {due.minute} {due.hour} * * {tomorrow.isoweekday() % 7}"
     for name in ACTS:
         trigger = {"kind": "cron", "expr": expr, "seconds": True}
         await on_calendar(database, tenant, trigger, name=name, roll=Roll.PRECEDING)
-    await look(database)
-    await passes(database, due)
+    await begin(database, due - MINUTE)
+    await look(database, due - 20 * SECOND)
     for name, act in ACTS.items():
         await act(database, tenant, name)
     answered = await rows(database, "select distinct answered from everwhen.watermarks")
