@@ -16,7 +16,7 @@ class RunningWorker:
     def __init__(self, worker: Worker, server: FakeServer, **options: Any) -> None:
         self.worker = worker
         self.code: int | None = None
-        settings = {"url": server.url, "token": TOKEN, "concurrency": 4, "wait_seconds": 2.0, "drain_seconds": 5.0}
+        settings = {"url": server.url, "token": TOKEN, "concurrency": 4, "wait_seconds": 2.0, "drain_seconds": 30.0}
         self._settings = settings | options
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()

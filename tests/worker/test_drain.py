@@ -180,6 +180,7 @@ def test_a_worker_can_run_again_after_it_has_stopped(fleet, start):
         fleet.report(fleet.add("noop"))
         running.stop()
         assert running.join() == 0
+        wait_until(lambda: fleet.polls_waiting == 0, "the end of its polls, which would take what comes next")
 
 
 def test_a_stop_before_the_start_is_heeded(start):
