@@ -342,3 +342,25 @@ async def test_a_queue_lets_its_runs_begin_no_faster_than_its_rate(database):
     assert ids(await line.claim(now=now)) == run_ids[:2]
     assert await line.claim(now=now + 4 * SECOND) == []
     assert ids(await line.claim(now=now + 5 * SECOND)) == run_ids[2:3]
+
+
+async def test_a_parked_run_that_has_grown_old_goes_before_all_that_are_more_urgent(database):
+    line = await make_line(database, max_in_flight=1)
+    await line.set_lane(ageing_seconds=60.0)
+    (old,) = await fill(line, 1, priority=2, due_in=-8 * 60 * SECOND)
+    await fill(line, 3, priority=9)
+    (lease,) = await line.claim()  # it is old by a minute
+    assert lease.run_id == old
+    (young,) = await fill(line, 1, priority=1, due_in=-7 * 60 * SECOND)
+    assert await line.claim() == []
+    assert await parked(line) == [("parked task", 4)]
+
+    await end(line, lease)
+    (lease,) = await line.claim()
+    assert lease.run_id != young
+    await fill(line, 2, priority=9)
+    await line.set_lane(ageing_seconds=50.0)  # by which it has grown old
+    await end(line, lease)
+
+    (lease,) = await line.claim()
+    assert lease.run_id == young

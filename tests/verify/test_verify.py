@@ -289,6 +289,9 @@ SEEDS |= {
     " (tenant_id, task, queue, max_in_flight, key_version) values ('{t}', 'report', 'default', 5, 1)",
     "more_in_flight_than_allowed": ASKED_IS_LEASED + "update everwhen.leases set limit_key = '1:a';"
     " update everwhen.tasks set updated_at = '2026-11-28Z', concurrency = '{{\"max_in_flight\": 0}}'",
+    "more_begun_than_rates_allow": "update everwhen.tasks set updated_at = '2026-11-28Z' where name = 'report';"
+    " insert into everwhen.task_limits (tenant_id, task, queue, rate_tokens, rate_seconds, rate_burst, key_version)"
+    " values ('{t}', 'report', 'default', 1, 3600, 1, 1)",
     "runs_parked_for_nothing": ASKED_WAITS + "update everwhen.waiting set priority = -6, limit_group = 'parked task'",
 }
 ALSO = {

@@ -13,7 +13,10 @@ TaskKey = tuple[UUID, str]
 
 
 class CandidateRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A due run, locked. `limit_key` None: its task has no limit; empty: it makes no key. `requires` is JSON text."""
+    """A due run, locked. `limit_key` None: its task has no limit; empty: it makes no key. `requires` is JSON text.
+
+    `is_old`: it has waited for so long that it goes before all that are not, whatever their priority.
+    """
 
     tenant_id: UUID
     queue: str
@@ -22,9 +25,15 @@ class CandidateRow(msgspec.Struct, frozen=True, kw_only=True):
     available_at: datetime
     run_id: UUID
     limit_group: str | None
+    is_old: bool
     place: str
     limit_key: str | None
     requires: str | None
+
+    @property
+    def rank(self) -> tuple[bool, int, datetime, UUID]:
+        """Its place in the order of its line."""
+        return not self.is_old, 0 if self.is_old else -self.priority, self.available_at, self.run_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

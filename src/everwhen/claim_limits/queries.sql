@@ -40,11 +40,11 @@ with candidate as materialized (
   cross join lateral (
     select w.*
     from (
-      select w.*
+      select w.*, true as is_old
       from unnest(old.places) as o (place)
       cross join lateral (select w.tenant_id, w.queue, w.task, w.priority, w.available_at, w.run_id, w.limit_group, w.ctid as place from everwhen.waiting w where w.ctid = o.place) w
       union all
-      select w.*
+      select w.*, false
       from generate_series(9, 0, -1) p
       cross join lateral (
         select w.tenant_id, w.queue, w.task, w.priority, w.available_at, w.run_id, w.limit_group, w.ctid as place
@@ -59,7 +59,7 @@ with candidate as materialized (
         for update skip locked) w) w
     limit lane.depth) w
 )
-select c.tenant_id, c.queue, c.task, c.priority, c.available_at, c.run_id, c.limit_group, c.place::text as place, l.limit_key, l.requires
+select c.tenant_id, c.queue, c.task, c.priority, c.available_at, c.run_id, c.limit_group, c.is_old, c.place::text as place, l.limit_key, l.requires
 from candidate c
 left join lateral (
   select case when t.key_paths is null then '' else (
@@ -84,7 +84,7 @@ with candidate as materialized (
     and (%(tasks)s::text[] is null or w.task = any(%(tasks)s::text[]))
   for update skip locked
 )
-select c.tenant_id, c.queue, c.task, c.priority, c.available_at, c.run_id, c.limit_group, c.place::text as place, l.limit_key, l.requires
+select c.tenant_id, c.queue, c.task, c.priority, c.available_at, c.run_id, c.limit_group, false as is_old, c.place::text as place, l.limit_key, l.requires
 from candidate c
 left join lateral (
   select case when t.key_paths is null then '' else (
@@ -256,26 +256,91 @@ cross join lateral (
   offset 0) k;
 
 -- name: park_runs
--- Out of the way of every claim, until what they wait for is there. The caller holds them.
+-- Out of the way of every claim, until what they wait for is there. The caller holds them. Places are read first: a cast
+-- within the join would have to wait for row-level security, and each place would be looked for in the whole table.
+with chosen as materialized (
+  select p.place::tid as place, p.resource from unnest(%(places)s::text[], %(resources)s::text[]) as p (place, resource)
+)
 update everwhen.waiting w
-set priority = -1 - w.priority, limit_group = 'parked ' || p.resource, parked_at = coalesce(w.parked_at, %(now)s)
-from unnest(%(places)s::text[], %(resources)s::text[]) as p (place, resource)
-where w.ctid = p.place::tid;
+set priority = -1 - w.priority, limit_group = 'parked ' || c.resource, parked_at = coalesce(w.parked_at, %(now)s)
+from chosen c
+where w.ctid = c.place;
+
+-- name: park_behind
+-- More of the same, where a claim has met so many runs of full tasks that it came to nothing else: whatever stands next in
+-- these lines is looked at, so many at most, and parked if it is of one of these tasks. Nothing is decided about it anew.
+with chosen as materialized (
+  select w.place, f.resource
+  from unnest(%(lane_tenant_ids)s::uuid[], %(queues)s::text[]) as lane (tenant_id, queue)
+  cross join lateral (
+    select w.place, w.task
+    from generate_series(9, 0, -1) p
+    cross join lateral (
+      select w.ctid as place, w.task
+      from everwhen.waiting w
+      where w.tenant_id = lane.tenant_id and w.queue = lane.queue and w.priority = p and w.available_at <= %(now)s
+      order by w.available_at
+      limit %(most)s
+      for update skip locked) w
+    limit %(most)s) w
+  cross join lateral (
+    select f.resource
+    from unnest(%(tenant_ids)s::uuid[], %(tasks)s::text[], %(resources)s::text[]) as f (tenant_id, task, resource)
+    where f.tenant_id = lane.tenant_id and f.task = w.task
+    limit 1) f
+  limit %(most)s
+)
+update everwhen.waiting w
+set priority = -1 - w.priority, limit_group = 'parked ' || c.resource, parked_at = coalesce(w.parked_at, %(now)s)
+from chosen c
+where w.ctid = c.place;
 
 -- name: offer_runs
--- Let parked runs go, those first that are first in the order of a line: up to `rooms` of each group. They stand in their
--- line again, and whoever claims them decides anew. One that somebody ends just now is passed over.
+-- Let parked runs go, up to `rooms` of each group: those first that have grown old, as a claim would take them, oldest first;
+-- then those that are first in the order of a line. They stand in their line again, and whoever claims them decides anew. One
+-- that somebody ends just now is passed over.
 with chosen as materialized (
   select w.place
   from unnest(%(tenant_ids)s::uuid[], %(tasks)s::text[], %(resources)s::text[], %(rooms)s::int[])
          as g (tenant_id, task, resource, room)
+  left join lateral (
+    select l.ageing_seconds
+    from everwhen.task_limits t
+    join everwhen.lanes l on l.tenant_id = t.tenant_id and l.queue = t.queue
+    where t.tenant_id = g.tenant_id and t.task = g.task
+    offset 0) a on true
   cross join lateral (
-    select w.ctid as place
-    from everwhen.waiting w
-    where w.tenant_id = g.tenant_id and w.task = g.task and w.limit_group = 'parked ' || g.resource
-    order by w.priority, w.available_at, w.run_id
-    limit g.room
-    for update skip locked) w
+    select coalesce(array_agg(o.place), '{}') as places
+    from (
+      select w.place
+      from generate_series(0, 9) p
+      cross join lateral (
+        select w.ctid as place, w.available_at
+        from everwhen.waiting w
+        where w.tenant_id = g.tenant_id and w.task = g.task and w.limit_group = 'parked ' || g.resource
+          and w.priority = -1 - p
+          and w.available_at <= %(now)s::timestamptz - make_interval(secs => greatest(9 - p, 1) * a.ageing_seconds)
+        order by w.available_at
+        limit g.room) w
+      order by w.available_at
+      limit g.room) o) old
+  cross join lateral (
+    select w.place
+    from (
+      select w.ctid as place
+      from unnest(old.places) as o (place)
+      cross join lateral (select w.ctid from everwhen.waiting w where w.ctid = o.place for update skip locked) w
+      union all
+      select w.place
+      from (
+        select w.ctid as place
+        from everwhen.waiting w
+        where w.tenant_id = g.tenant_id and w.task = g.task and w.limit_group = 'parked ' || g.resource
+          and w.ctid <> all(old.places)
+        order by w.priority, w.available_at, w.run_id
+        limit g.room
+        for update skip locked) w) w
+    limit g.room) w
 )
 update everwhen.waiting w
 set priority = -1 - w.priority, limit_group = 'offered ' || substr(w.limit_group, 8)

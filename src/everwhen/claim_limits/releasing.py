@@ -131,7 +131,7 @@ async def let_go(
                 offers += _of_key(
                     limit, limit_key, loads[key, limit_key], tokens=tokens.get((key, limit_key)), most=left
                 )
-    offered = await _offer(conn, offers)
+    offered = await _offer(conn, offers, now=now)
     for limit in limits:
         left = budgets[limit.key] - offered.get(limit.key, 0)
         if left > 0:
@@ -184,7 +184,7 @@ async def _key_tokens(
     return {each: rate.left(full_ats.get(each), now) for each in asked if (rate := rates[each[0]]) is not None}
 
 
-async def _offer(conn: Connection, offers: Sequence[_Offer]) -> dict[TaskKey, int]:
+async def _offer(conn: Connection, offers: Sequence[_Offer], *, now: datetime) -> dict[TaskKey, int]:
     worth = [offer for offer in offers if offer.room > 0]
     if not worth:
         return {}
@@ -193,6 +193,7 @@ async def _offer(conn: Connection, offers: Sequence[_Offer]) -> dict[TaskKey, in
         **store.columns([offer.key for offer in worth]),
         resources=[offer.resource for offer in worth],
         rooms=[offer.room for offer in worth],
+        now=now,
     )
     await notify(conn, (line_topic(run.tenant_id, run.queue) for run in found))
     offered: dict[TaskKey, int] = {}
@@ -215,7 +216,7 @@ async def _offer_others(conn: Connection, limit: TaskLimit, left: int, *, now: d
         for offer in _of_key(limit, limit_key, loads[key, limit_key], tokens=tokens.get((key, limit_key)), most=left)
         if offer.resource in groups
     ]
-    return sum((await _offer(conn, offers)).values())
+    return sum((await _offer(conn, offers, now=now)).values())
 
 
 async def _some_groups(conn: Connection, limit: TaskLimit, *, now: datetime) -> list[str]:

@@ -57,14 +57,15 @@ import functools
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
 from everwhen.claim_limits import store
-from everwhen.claim_limits.model import CandidateRow, LineRate, TaskKey, TaskLimit
+from everwhen.claim_limits.model import CandidateRow, TaskKey, TaskLimit
 from everwhen.claim_limits.releasing import let_go
+from everwhen.claim_limits.sitting import KeyOfTask, LaneKey, Line, Sitting, charge_lines, park_behind, quotas_of
 from everwhen.core.capability import Capacity, Requirements, fits, most_at_once, requirements_from_json
 from everwhen.core.claim_limits import Candidate, Decided, Resource, Room, decide
 from everwhen.postgres.pool import Connection
@@ -83,43 +84,6 @@ MOST_OFFERED_FITTING: Final = 500
 """How many such runs it looks at."""
 
 NO_REQUIREMENTS: Final = Requirements()
-
-LaneKey = tuple[UUID, str]
-KeyOfTask = tuple[TaskKey, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """A line to claim from, and how many runs at most."""
-
-    tenant_id: UUID
-    queue: str
-    quota: int
-
-
-@dataclass(slots=True)
-class Sitting:
-    """What one claim holds and knows. `rooms` and `key_rooms` shrink with what it takes.
-
-    `hidden` are leases that do not say what they count for; `passed` are the runs that were looked at, and `left` the
-    lines in which some of them stay as they were. `dry` are lines without a token, with the instant of the next one.
-    """
-
-    now: datetime
-    is_second: bool = False
-    limits: dict[TaskKey, TaskLimit] = field(default_factory=dict[TaskKey, TaskLimit])
-    rooms: dict[TaskKey, Room] = field(default_factory=dict[TaskKey, Room])
-    key_rooms: dict[KeyOfTask, Room] = field(default_factory=dict[KeyOfTask, Room])
-    hidden: dict[TaskKey, int] = field(default_factory=dict[TaskKey, int])
-    full_ats: dict[KeyOfTask, datetime] = field(default_factory=dict[KeyOfTask, datetime])
-    taken: list[CandidateRow] = field(default_factory=list[CandidateRow])
-    parked: list[tuple[CandidateRow, Resource]] = field(default_factory=list[tuple[CandidateRow, Resource]])
-    passed: list[UUID] = field(default_factory=list[UUID])
-    capacity: Capacity = field(default_factory=Capacity)
-    free: dict[str, float] = field(default_factory=dict[str, float])
-    left: set[LaneKey] = field(default_factory=set[LaneKey])
-    line_rates: dict[LaneKey, LineRate] = field(default_factory=dict[LaneKey, LineRate])
-    dry: dict[LaneKey, datetime] = field(default_factory=dict[LaneKey, datetime])
 
 
 async def choose(  # noqa: PLR0913  # who asks, for what, and how
@@ -140,7 +104,7 @@ async def choose(  # noqa: PLR0913  # who asks, for what, and how
     await _release_due(conn, sitting, lines)
     await _offer_fitting(conn, sitting, lines, tasks=tasks, limit=limit)
     order = {(line.tenant_id, line.queue): index for index, line in enumerate(lines)}
-    quotas = await _quotas(conn, sitting, lines)
+    quotas = await quotas_of(conn, sitting, lines)
     for depth in DEPTHS:
         open_lines = [key for key in order if quotas[key] > 0]
         need = limit - len(sitting.taken)
@@ -157,39 +121,14 @@ async def choose(  # noqa: PLR0913  # who asks, for what, and how
         )
         if not rows:
             break
-        rows.sort(key=lambda row: (order[row.tenant_id, row.queue], -row.priority, row.available_at, row.run_id))
+        rows.sort(key=lambda row: (order[row.tenant_id, row.queue], row.rank))
         await _decide(conn, sitting, rows, quotas, need=need)
+    else:
+        sitting.is_cut = len(sitting.taken) < limit
     await _write(conn, sitting)
+    if sitting.is_cut:
+        await park_behind(conn, sitting, [key for key in order if quotas[key] > 0])
     return sitting
-
-
-async def _quotas(conn: Connection, sitting: Sitting, lines: Sequence[Line]) -> dict[LaneKey, int]:
-    """Return how many runs each line gives, by what the claim allots and by the tokens of its queue."""
-    quotas = {(line.tenant_id, line.queue): line.quota for line in lines}
-    tenant_ids, queues = [line.tenant_id for line in lines], [line.queue for line in lines]
-    for rated in await store.read_line_rates(conn, tenant_ids=tenant_ids, queues=queues):
-        key = rated.tenant_id, rated.queue
-        sitting.line_rates[key] = rated
-        left = rated.rate.left(rated.full_at, sitting.now)
-        quotas[key] = min(quotas[key], left)
-        if not left:
-            sitting.dry[key] = rated.rate.next_at(rated.full_at, sitting.now)
-    return quotas
-
-
-async def _charge_lines(conn: Connection, sitting: Sitting) -> None:
-    """Take the tokens of the lines that were taken from; their buckets are no task's."""
-    rates = sitting.line_rates
-    taken = Counter((row.tenant_id, row.queue) for row in sitting.taken)
-    charged = sorted(taken.keys() & rates.keys())
-    if charged:
-        await store.charge_key_rates(
-            conn,
-            tenant_ids=[tenant_id for tenant_id, _ in charged],
-            tasks=["" for _ in charged],
-            limit_keys=[queue for _, queue in charged],
-            full_ats=[rates[key].rate.taken(rates[key].full_at, sitting.now, taken[key]) for key in charged],
-        )
 
 
 async def settle(conn: Connection, sitting: Sitting) -> None:
@@ -214,12 +153,12 @@ async def choose_named(  # noqa: PLR0913  # as `choose`, and which
     """Do as `choose` does, about these runs of one tenant and no others."""
     sitting = Sitting(now=now, capacity=capacity, free=dict(capacity.free))
     order = {(line.tenant_id, line.queue): index for index, line in enumerate(lines)}
-    quotas = await _quotas(conn, sitting, lines)
+    quotas = await quotas_of(conn, sitting, lines)
     if lines:
         queues = [line.queue for line in lines]
         tenant_id = lines[0].tenant_id
         rows = await store.lock_named(conn, tenant_id=tenant_id, run_ids=run_ids, queues=queues, tasks=tasks, now=now)
-        rows.sort(key=lambda row: (order[row.tenant_id, row.queue], -row.priority, row.available_at, row.run_id))
+        rows.sort(key=lambda row: (order[row.tenant_id, row.queue], row.rank))
         await _decide(conn, sitting, rows, quotas, need=limit)
         await _write(conn, sitting)
     return sitting
@@ -379,7 +318,7 @@ async def _read_key_rates(conn: Connection, sitting: Sitting, keys: Sequence[Key
 
 async def _write(conn: Connection, sitting: Sitting) -> None:
     """Park what is in the way, and take the tokens of what goes."""
-    await _charge_lines(conn, sitting)
+    await charge_lines(conn, sitting)
     rated = await _charge(conn, sitting)
     if sitting.parked:
         await store.park_runs(

@@ -174,15 +174,46 @@ async def park_runs(conn: Conn, *, places: Sequence[str], resources: Sequence[st
     return await execute_count(conn, _SQL["park_runs"], params)
 
 
+async def park_behind(
+    conn: Conn,
+    *,
+    lane_tenant_ids: Sequence[UUID],
+    queues: Sequence[str],
+    tenant_ids: Sequence[UUID],
+    tasks: Sequence[str],
+    resources: Sequence[str],
+    most: int,
+    now: datetime,
+) -> int:
+    """Park what stands next in these lines and is of one of these tasks, for what it waits for; look at so many."""
+    params = {
+        "lane_tenant_ids": list(lane_tenant_ids),
+        "queues": list(queues),
+        "tenant_ids": list(tenant_ids),
+        "tasks": list(tasks),
+        "resources": list(resources),
+        "most": most,
+        "now": now,
+    }
+    return await execute_count(conn, _SQL["park_behind"], params)
+
+
 async def offer_runs(
-    conn: Conn, *, tenant_ids: Sequence[UUID], tasks: Sequence[str], resources: Sequence[str], rooms: Sequence[int]
+    conn: Conn,
+    *,
+    tenant_ids: Sequence[UUID],
+    tasks: Sequence[str],
+    resources: Sequence[str],
+    rooms: Sequence[int],
+    now: datetime,
 ) -> list[OfferedRun]:
-    """Let up to so many runs go that were parked for these."""
+    """Let up to so many runs go that were parked for these, the old ones first."""
     params = {
         "tenant_ids": list(tenant_ids),
         "tasks": list(tasks),
         "resources": list(resources),
         "rooms": list(rooms),
+        "now": now,
     }
     return await fetch_all(conn, _SQL["offer_runs"], params, OfferedRun)
 

@@ -25,7 +25,7 @@ from everwhen import failpoints, metrics
 from everwhen.claim_limits import releasing
 from everwhen.claim_limits import service as claim_limits
 from everwhen.claim_limits.model import CandidateRow
-from everwhen.claim_limits.service import LaneKey, Line
+from everwhen.claim_limits.sitting import LaneKey, Line
 from everwhen.core import lanes as fairness
 from everwhen.core.capability import Capacity
 from everwhen.core.fleets import PLATFORM
@@ -297,7 +297,7 @@ async def claim_on(conn: Connection, claim: Claim, *, turn: Round, now: datetime
         return await _claim_named(conn, claim, claim.tenant_id, claim.run_ids, turn=turn, now=now)
     shares = await _shares(conn, claim, turn=turn, now=now)
     claim = _within_room(claim, shares)
-    leases, token_at = await _leased(conn, claim, shares, now=now) if shares else ([], None)
+    leases, look_at = await _leased(conn, claim, shares, now=now) if shares else ([], None)
     if leases and claim.tenant_id is None:
         if more := sharing.second_helping(shares, leases, limit=claim.limit):
             rest = replace(claim, limit=claim.limit - len(leases), free=sharing.left_free(claim.free, leases))
@@ -312,7 +312,7 @@ async def claim_on(conn: Connection, claim: Claim, *, turn: Round, now: datetime
     if claim.tenant_id is None:
         return Grant(leases=[], now=now)
     due_at = await store.next_due(conn, tenant_id=claim.tenant_id, queues=claim.queues, now=now)
-    next_due = min((each for each in (due_at, token_at) if each is not None), default=None)
+    next_due = min((each for each in (due_at, look_at) if each is not None), default=None)
     return Grant(leases=[], now=now, next_due=next_due)
 
 
@@ -370,7 +370,7 @@ async def _shares(conn: Connection, claim: Claim, *, turn: Round, now: datetime)
 async def _leased(
     conn: Connection, claim: Claim, shares: Sequence[Share], *, now: datetime, is_second: bool = False
 ) -> tuple[list[Lease], datetime | None]:
-    """Lease; return as well when the next token is there, where lines have run out of them."""
+    """Lease; return as well when another look is worth while, where limits know."""
     if any(share.lane.is_limited for share in shares):
         return await _take_within_limits(conn, claim, shares, now=now, is_second=is_second)
     leases = await _take(conn, claim, shares, capped=shares, now=now)
@@ -396,7 +396,7 @@ async def _take_within_limits(
     if sitting.taken:
         leases = await _take(conn, claim, (), capped=shares, now=now, chosen=sitting.taken)
     await claim_limits.settle(conn, sitting)
-    return leases, min(sitting.dry.values(), default=None)
+    return leases, sitting.look_at
 
 
 async def _take(

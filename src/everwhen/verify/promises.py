@@ -61,6 +61,10 @@ async def _within_limits(conn: Connection, limit: int, now: datetime) -> list[Vi
     return await store.more_in_flight_than_allowed(conn, limit=limit, settled_seconds=SETTLED_SECONDS)
 
 
+async def _within_rates(conn: Connection, limit: int, now: datetime) -> list[Violation]:  # noqa: ARG001  # as above
+    return await store.more_begun_than_rates_allow(conn, limit=limit, settled_seconds=SETTLED_SECONDS)
+
+
 async def _parked(conn: Connection, limit: int, now: datetime) -> list[Violation]:
     return await store.runs_parked_for_nothing(conn, limit=limit, before=now - LIVENESS)
 
@@ -329,8 +333,14 @@ PROMISES: Final = (
     Promise(
         "more_in_flight_than_allowed",
         ("L1",),
-        "No claim goes beyond the limit of a task or of a key.",
+        "No claim goes beyond the limit of a task, a key, a queue or a tenant.",
         _within_limits,
+    ),
+    Promise(
+        "more_begun_than_rates_allow",
+        ("L3",),
+        "In no stretch of time begin more runs than the rate's burst and what comes back in it.",
+        _within_rates,
     ),
     Promise("runs_parked_for_nothing", ("L2",), "No run stays parked while there is room for it.", _parked),
     Promise(

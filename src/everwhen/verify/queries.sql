@@ -398,10 +398,11 @@ limit %(limit)s;
 
 -- name: more_in_flight_than_allowed
 -- Once a limit has held for a while, no claim goes beyond it. A claim is dated by its beginning; whoever changes a limit
--- waits for it, for as long as anybody waits for a lock. What was in flight when a limit was lowered stays.
-select l.tenant_id, l.task as subject, format('%%s was claimed as number %%s, %%s may be in flight', l.run_id, l.n, l.most) as detail
+-- waits for it, for as long as anybody waits for a lock. What was in flight when a limit was lowered stays. What the server
+-- itself has under way counts for no tenant.
+select l.tenant_id, l.subject, format('%%s was claimed as number %%s, %%s may be in flight', l.run_id, l.n, l.most) as detail
 from (
-  select l.tenant_id, l.task, l.run_id, l.claimed_at, t.max_in_flight as most, t.updated_at,
+  select l.tenant_id, l.task as subject, l.run_id, l.claimed_at, t.max_in_flight::bigint as most, t.updated_at,
          row_number() over (partition by l.tenant_id, l.task order by l.claimed_at, l.lease_token) as n
   from everwhen.leases l
   join everwhen.tasks t on t.tenant_id = l.tenant_id and t.name = l.task
@@ -411,8 +412,69 @@ from (
          row_number() over (partition by l.tenant_id, l.task, l.limit_key order by l.claimed_at, l.lease_token)
   from everwhen.leases l
   join everwhen.tasks t on t.tenant_id = l.tenant_id and t.name = l.task
-  where t.concurrency ->> 'max_in_flight' is not null and l.limit_key <> '') l
+  where t.concurrency ->> 'max_in_flight' is not null and l.limit_key <> ''
+  union all
+  select l.tenant_id, 'queue ' || l.queue, l.run_id, l.claimed_at, a.max_in_flight, greatest(q.updated_at, s.changed_at),
+         row_number() over (partition by l.tenant_id, l.queue order by l.claimed_at, l.lease_token)
+  from everwhen.leases l
+  join everwhen.lanes a on a.tenant_id = l.tenant_id and a.queue = l.queue
+  left join everwhen.queues q on q.tenant_id = l.tenant_id and q.name = l.queue
+  left join everwhen.queue_shares s on s.tenant_id = l.tenant_id and s.queue = l.queue
+  where a.max_in_flight is not null
+  union all
+  select l.tenant_id, 'the tenant', l.run_id, l.claimed_at, t.in_flight, t.changed_at,
+         row_number() over (partition by l.tenant_id order by l.claimed_at, l.lease_token)
+  from everwhen.leases l
+  join everwhen.tenant_limits t on t.tenant_id = l.tenant_id
+  where t.in_flight is not null and l.queue not like 'everwhen:%%') l
 where l.n > l.most and l.claimed_at > l.updated_at + make_interval(secs => %(settled_seconds)s)
+limit %(limit)s;
+
+-- name: more_begun_than_rates_allow
+-- Between any two claims, both counted, there are no more than the burst and what came back meanwhile: of each task, key and
+-- queue with a rate, since it has held for a while. Of the earlier claims the one that makes it worst is the one whose
+-- number is furthest behind what had come back by then.
+with rated as materialized (
+  select t.tenant_id, t.name as task, null as queue, null::jsonb as key_paths, l.rate_tokens / l.rate_seconds as per_second,
+         coalesce(l.rate_burst, l.rate_tokens) as burst, t.updated_at + make_interval(secs => %(settled_seconds)s) as since
+  from everwhen.tasks t
+  join everwhen.task_limits l on l.tenant_id = t.tenant_id and l.task = t.name
+  where l.rate_tokens is not null
+  union all
+  select t.tenant_id, t.name, null, l.key_paths, l.key_rate_tokens / l.key_rate_seconds,
+         coalesce(l.key_rate_burst, l.key_rate_tokens), t.updated_at + make_interval(secs => %(settled_seconds)s)
+  from everwhen.tasks t
+  join everwhen.task_limits l on l.tenant_id = t.tenant_id and l.task = t.name
+  where l.key_rate_tokens is not null
+  union all
+  select q.tenant_id, null, q.name, null, q.rate_tokens / q.rate_seconds, q.rate_burst,
+         q.updated_at + make_interval(secs => %(settled_seconds)s)
+  from everwhen.queues q
+  where q.rate_tokens is not null and q.deleted_at is null
+), begun as (
+  select r.*, c.at, case when r.key_paths is not null then (
+           select jsonb_agg(u.input #> array(select jsonb_array_elements_text(p.path)) order by p.n)
+           from jsonb_array_elements(r.key_paths) with ordinality as p (path, n)) end as key
+  from rated r
+  join everwhen.runs u on u.tenant_id = r.tenant_id and (u.task = r.task or u.queue = r.queue)
+  join (
+    select tenant_id, run_id, claimed_at as at from everwhen.attempts
+    union all
+    select tenant_id, run_id, claimed_at from everwhen.leases) c on c.tenant_id = u.tenant_id and c.run_id = u.run_id
+  where c.at > r.since
+), counted as (
+  select b.*, row_number() over per - b.per_second * extract(epoch from b.at - b.since) as ahead
+  from begun b
+  window per as (partition by b.tenant_id, b.task, b.queue, b.key order by b.at)
+), held as (
+  select c.*, c.ahead + 1 - min(c.ahead) over (
+           partition by c.tenant_id, c.task, c.queue, c.key order by c.at rows unbounded preceding) as begun
+  from counted c
+)
+select tenant_id, coalesce(task, 'queue ' || queue) as subject,
+       format('at %%s there were %%s more than came back, %%s may begin at once', at, round(begun::numeric, 2), burst) as detail
+from held
+where begun > burst + 0.01
 limit %(limit)s;
 
 -- name: runs_parked_for_nothing

@@ -169,8 +169,13 @@ async def leases_that_count_for_nothing(conn: Conn, *, limit: int) -> list[Viola
 
 
 async def more_in_flight_than_allowed(conn: Conn, *, limit: int, settled_seconds: float) -> list[Violation]:
-    """Return leases beyond their task's or their key's limit, claimed so long after it was changed last."""
+    """Return leases beyond a limit of theirs, claimed so long after it was changed last."""
     return await _broken(conn, "more_in_flight_than_allowed", limit, settled_seconds=settled_seconds)
+
+
+async def more_begun_than_rates_allow(conn: Conn, *, limit: int, settled_seconds: float) -> list[Violation]:
+    """Return claims that came too soon, so long after their rate was changed last."""
+    return await _broken(conn, "more_begun_than_rates_allow", limit, settled_seconds=settled_seconds)
 
 
 async def runs_parked_for_nothing(conn: Conn, *, limit: int, before: datetime) -> list[Violation]:
