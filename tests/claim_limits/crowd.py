@@ -13,8 +13,11 @@ from typing import Any, TypeVar
 import psycopg
 
 from everwhen.postgres.pool import Database
+from everwhen.queues import service as queues
+from everwhen.queues.model import QueueDraft
 from everwhen.tasks import service as tasks
 from tests.dispatch.scene import Line, report_on
+from tests.limits.scene import set_limits
 
 T = TypeVar("T")
 
@@ -126,6 +129,96 @@ async def crowd(
         if len(limits) > 1:
             group.create_task(changer(line, over, Dice(str(seed)), limits))
         group.create_task(witness(conn, line, seen, over=over, until=until))
+    return seen
+
+
+QUEUES = ("line", "elsewhere")
+OF_TENANT = """
+    select t.in_flight,
+           (select count(*) from everwhen.leases l where l.tenant_id = t.tenant_id),
+           (select count(*) from everwhen.leases l where l.tenant_id = t.tenant_id and l.task = 'report'),
+           (select max_in_flight from everwhen.tasks k where k.tenant_id = t.tenant_id and k.name = 'report'),
+           (select count(*) from everwhen.waiting w where w.tenant_id = t.tenant_id)
+    from everwhen.tenant_limits t where t.tenant_id = %s
+"""
+
+
+async def roamer(line: Line, seen: Seen, over: asyncio.Event, dice: Dice) -> None:
+    """Claim a few at one queue or both, as the tenant's worker or the platform's; hold them, report; again."""
+    while not over.is_set():
+        at = dice.choose((QUEUES, QUEUES[:1], QUEUES[1:], QUEUES[::-1]))
+        owner = None if dice.throw() < 0.3 else line.tenant.id
+        leases = await line.claim(limit=dice.choose((1, 1, 2, 5)), queues=at, tenant_id=owner)
+        await asyncio.sleep(dice.throw() * (0.02 if leases else 0.2))
+        if leases:
+            await line.complete(
+                *(report_on(lease, "failed" if dice.throw() < 0.1 else "succeeded") for lease in leases)
+            )
+            seen.done += len(leases)
+
+
+async def changer_of_all(line: Line, over: asyncio.Event, dice: Dice, limits: tuple[int, ...]) -> None:
+    """Set another limit now and then: the tenant's, the task's, or the other queue's; that one comes and goes."""
+    while not over.is_set():
+        await asyncio.sleep(0.05 + dice.throw() * 0.15)
+        kind, limit = dice.throw(), dice.choose(limits)
+        if kind < 0.4:
+            await set_limits(line.db, line.tenant, in_flight=limit)
+        elif kind < 0.7:
+            changes = {"max_in_flight": dice.choose((4, 6, 8))}
+            await tasks.update_task(line.db, tenant_id=line.tenant.id, name="report", changes=changes)
+        else:
+            draft = QueueDraft(max_in_flight=dice.choose((None, 3, 7)))
+            await queues.replace_queue(line.db, tenant_id=line.tenant.id, name="elsewhere", draft=draft)
+
+
+class _Watched:
+    """A number that may only fall while it is above its limit."""
+
+    def __init__(self, name: str, seen: Seen) -> None:
+        self._name, self._seen = name, seen
+        self._limit, self._before = 0, 0
+
+    def look(self, limit: int, in_flight: int) -> None:
+        if in_flight > limit and limit == self._limit and in_flight > max(self._before, limit):
+            self._seen.over.append(f"{self._name}: {in_flight} by a limit of {limit}, {self._before} before")
+        self._limit, self._before = limit, in_flight
+
+
+async def witness_of_tenant(
+    conn: psycopg.AsyncConnection[Any], line: Line, seen: Seen, *, over: asyncio.Event, until: Callable[[Seen], bool]
+) -> None:
+    """Look, all the time, at what the tenant and its task have in flight, in one snapshot with their limits."""
+    tenant, task = _Watched("tenant", seen), _Watched("task", seen)
+    while not until(seen):
+        cursor = await conn.execute(OF_TENANT, [line.tenant.id])
+        limit, in_flight, of_task, task_limit, waiting = await cursor.fetchone()  # type: ignore[misc]
+        seen.looks += 1
+        seen.below += in_flight < limit and waiting > 0
+        seen.most = max(seen.most, in_flight)
+        tenant.look(limit, in_flight)
+        task.look(task_limit, of_task)
+        await asyncio.sleep(0.002)
+    over.set()
+
+
+async def crowd_of_tenant(
+    line: Line,
+    conn: psycopg.AsyncConnection[Any],
+    *,
+    workers: int,
+    until: Callable[[Seen], bool],
+    seed: int,
+    limits: tuple[int, ...] = (10,),
+) -> Seen:
+    """Have workers at both queues of a tenant, with all kinds of limits, until the witness has seen enough."""
+    seen, over = Seen(), asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        for number in range(workers):
+            group.create_task(roamer(line, seen, over, Dice(f"{seed}/{number}")))
+        if len(limits) > 1:
+            group.create_task(changer_of_all(line, over, Dice(str(seed)), limits))
+        group.create_task(witness_of_tenant(conn, line, seen, over=over, until=until))
     return seen
 
 
