@@ -1,6 +1,7 @@
 """Random lives of runs, on the real store and on a model at once; after every step both have to agree.
 
-The steps are the use-cases of the hot path: plan, claim, renew, report (also stale, twice, in one batch), cancel, reap.
+The steps are the use-cases of the hot path: plan, claim, renew, report (also stale, twice, in one batch), cancel, reap;
+and a change of how many runs may be in flight. A task may have that limit, a rate, and one run at a time of each key.
 The clock steps forward and, in one kind of machine, back. Any step may crash: right before its commit, when nothing has
 happened, or right after it, when everything has and nobody was told.
 
@@ -14,6 +15,7 @@ one connection of each pool.
 import asyncio
 import copy
 import itertools
+import json
 from collections import defaultdict
 from collections.abc import Coroutine
 from contextlib import AbstractContextManager, nullcontext
@@ -29,6 +31,7 @@ from psycopg.rows import dict_row
 
 from everwhen import clock, failpoints
 from everwhen.core import lifecycle
+from everwhen.core.claim_limits import KeyLimit, Rate
 from everwhen.core.history import fold
 from everwhen.core.lifecycle import Event
 from everwhen.core.retry import Jitter, RetryPolicy
@@ -40,13 +43,14 @@ from everwhen.failpoints import FailpointError
 from everwhen.postgres.pool import Connection, Database
 from everwhen.runs import service as runs
 from everwhen.runs import store as runs_store
+from everwhen.tasks import service as tasks
 from everwhen.worker.protocol import Report, RunError
 from tests.dispatch.life_model import UNWELL, Model, ModelRun, ModelTask, places, state_of
 from tests.factories import WORKER, make_task, make_tenant
 
 LINE: Final = "line"
 LEASE_SECONDS: Final = 30.0
-MOST_LIVE: Final = 5
+MOST_LIVE: Final = 6
 MOST_ENDED: Final = 2
 """Of the runs that have ended, how many steps still turn to: what is terminal has to stay so."""
 MICROSECOND: Final = timedelta(microseconds=1)
@@ -56,6 +60,12 @@ Answer = TypeVar("Answer")
 WAITING: Final = (
     "select run_id, available_at, attempts, failures, expires_at from everwhen.waiting where tenant_id = %s"
 )
+OFFERED: Final = "select from everwhen.waiting where tenant_id = %s and run_id = %s and limit_group like 'offered %%'"
+IDLE_OFFERS: Final = (
+    "select from everwhen.waiting where tenant_id = %s and limit_group like 'offered %%'"
+    " and (available_at > %s or expires_at <= %s)"
+)
+"""Runs that were let go, keep a place, and cannot be taken: they have ended, or the clock has stepped back."""
 LEASES: Final = """
 select run_id, lease_token, lease_until, claimed_at, deadline_at, attempt, failures, expires_at,
        cancel_requested_at is not null as cancel_requested, started_at is not null as started
@@ -117,6 +127,7 @@ class LifeMachine(RuleBasedStateMachine):
         self.now = self.world.began_at
         self.world.db.now = self.now
         self.jitter = 0.0
+        self.went_back = False
         self.dispatch = Dispatch(self.world.db, jitter=lambda: self.jitter)
         self.reaper = Reaper(database=self.world.db, jitter=lambda: self.jitter)
         self.order: list[UUID] = []
@@ -142,8 +153,13 @@ class LifeMachine(RuleBasedStateMachine):
             st.sampled_from([None, 15.0, 100.0]),
             st.sampled_from([None, 7.0]),
         ),
+        shared=st.tuples(
+            st.sampled_from([None, None, 1, 2]),
+            st.sampled_from([None, None, Rate(tokens=1, seconds=20, burst=1), Rate(tokens=2, seconds=30, burst=2)]),
+            st.sampled_from([False, False, False, True]),
+        ),
     )
-    def begin(self, *, attempts, base, max_age, non_retryable, limits) -> None:
+    def begin(self, *, attempts, base, max_age, non_retryable, limits, shared) -> None:
         retry = RetryPolicy(
             max_attempts=attempts,
             base=timedelta(seconds=base),
@@ -153,7 +169,17 @@ class LifeMachine(RuleBasedStateMachine):
             non_retryable=("LookupError",) if non_retryable else (),
         )
         timeout, start, total, heartbeat = limits
-        task = ModelTask(retry=retry, timeout=timeout, start_deadline=start, total_deadline=total, heartbeat=heartbeat)
+        most, rate, one_a_key = shared
+        task = ModelTask(
+            retry=retry,
+            timeout=timeout,
+            start_deadline=start,
+            total_deadline=total,
+            heartbeat=heartbeat,
+            max_in_flight=most,
+            rate=rate,
+            one_a_key=one_a_key,
+        )
         self.model = Model(task)
         self.tenant_id = self.world.wait(self._make_tenant(task))
 
@@ -161,20 +187,23 @@ class LifeMachine(RuleBasedStateMachine):
     def happen(self, deed: tuple[str, dict[str, Any]]) -> None:
         """One rule for all: with a rule each, an example leaves whole rules out, and little comes of the others."""
         name, how = deed
-        if name in {"plan", "claim", "reap", "time_passes", "time_comes_to_an_edge"} or self.order:
+        if name in {"plan", "claim", "reap", "change_limit", "time_passes", "time_comes_to_an_edge"} or self.order:
             getattr(self, name)(**how)
 
-    def plan(self, priority, due_in) -> None:
-        if len(self.live()) >= MOST_LIVE:
-            return
+    def plan(self, priority, due_in, key, count) -> None:
+        for _ in range(min(count, MOST_LIVE - len(self.live()))):
+            self._plan_one(priority, due_in, key)
+
+    def _plan_one(self, priority: int, due_in: float, key: str) -> None:
         run_id, due_at = clock.new_id(self.now), self.now + timedelta(seconds=due_in)
         self.order.append(run_id)
-        self.model.plan(run_id, due_at=due_at, priority=priority)
-        self.world.wait(self._plan(run_id, due_at, priority))
+        self.model.plan(run_id, due_at=due_at, priority=priority, key=key)
+        self.world.wait(self._plan(run_id, due_at, priority, key))
         self.agree("plan")
 
     def claim(self, limit, crash) -> None:
-        before, able = self.kept(crash), self.model.claimable(self.now)
+        before, able = self.kept(crash), self.model.takeable(limit, self.now)
+        idle = self.ask(IDLE_OFFERS, self.now, self.now).fetchall()
         wish = Claim(
             tenant_id=self.tenant_id,
             queues=(LINE,),
@@ -188,14 +217,26 @@ class LifeMachine(RuleBasedStateMachine):
         taken = [held[run_id] for run_id, run in self.model.runs.items() if run_id in held and run.lease is None]
         if crash == "before":
             assert taken == []
+        elif not (self.model.lags or self.model.task.one_a_key or idle):
+            assert places([self.model.runs[row["run_id"]] for row in taken]) == places(able)
         else:
-            assert places([self.model.runs[row["run_id"]] for row in taken]) == places(able[:limit])
+            assert len(taken) <= len(able)
+            self._keys_are_apart({*held})
         for row in taken:
             assert row["lease_token"] > max(self.model.runs[row["run_id"]].tokens, default=0)
             self.model.claim(row["run_id"], token=row["lease_token"], now=self.now, lease_seconds=LEASE_SECONDS)
         if grant is not None:
             assert {lease.lease_token for lease in grant.leases} == {row["lease_token"] for row in taken}
         self.settle(before, crash, "claim")
+
+    def change_limit(self, limit, crash) -> None:
+        before = self.kept(crash)
+        change = tasks.update_task(
+            self.world.db, tenant_id=self.tenant_id, name="report", changes={"max_in_flight": limit}
+        )
+        self.do(change, crash=crash)
+        self.model.max_in_flight = limit
+        self.settle(before, crash, "change_limit")
 
     def renew(self, which, age, began, crash) -> None:
         before, (run, token) = self.kept(crash), self.lease_of(which, age)
@@ -228,8 +269,11 @@ class LifeMachine(RuleBasedStateMachine):
 
     def cancel(self, which, crash) -> None:
         before, run = self.kept(crash), self.run(which)
+        was_offered = self.ask(OFFERED, run.run_id).fetchall()
         answer = self.do(self._cancel(run.run_id), crash=crash)
         expected = self.model.cancel(run.run_id, now=self.now)
+        # Its place stands empty until the reaper has looked.
+        self.model.lags = self.model.lags or bool(was_offered)
         if answer is not None:
             assert answer == expected
         # A refusal writes nothing, so it passes no commit that could be crashed after.
@@ -241,6 +285,7 @@ class LifeMachine(RuleBasedStateMachine):
         self.model.reap(self.now, jitter=jitter)
         if crash is None:  # a crash in the first of its two transactions is one before the second
             self.model.expire(self.now)
+            self.model.lags = self.went_back
         self.settle(before, crash, "reap")
 
     def time_passes(self, seconds) -> None:
@@ -249,7 +294,10 @@ class LifeMachine(RuleBasedStateMachine):
 
     def time_comes_to_an_edge(self, which, after) -> None:
         """To where something is about to change, a moment before it, or a little after it."""
-        edges = sorted(edge for run in self.live() for edge in _edges(run) if edge + after > self.now)
+        found = [edge for run in self.live() for edge in _edges(run)]
+        if self.model.task.rate is not None:
+            found.append(self.model.task.rate.next_at(self.model.full_at, self.now))
+        edges = sorted(edge for edge in found if edge + after > self.now)
         if edges:
             self.step_clock((edges[min(which, len(edges) - 1)] + after - self.now).total_seconds())
         self.count("time_comes_to_an_edge")
@@ -258,6 +306,8 @@ class LifeMachine(RuleBasedStateMachine):
         if not self.steps_back:
             return
         self.step_clock(-seconds)
+        # The next look at tokens is noted by the clock that there was.
+        self.went_back = self.model.lags = self.model.task.rate is not None
         self.count("the_clock_steps_back")
 
     # What has to hold ---------------------------------------------------------------------------------------------
@@ -274,7 +324,9 @@ class LifeMachine(RuleBasedStateMachine):
             run.run_id: _in_line(run) for run in model if run.available_at is not None
         }
         assert {row["run_id"]: row for row in leases} == {run.run_id: _leased(run) for run in model if run.lease}
-        assert {row["run_id"]: row for row in ends} == {run.run_id: _end(run) for run in model if run.ended}
+        assert {row["run_id"]: _without_resource(row) for row in ends} == {
+            run.run_id: _end(run) for run in model if run.ended
+        }
         for row in attempts:
             self.attempts[row["run_id"]].append(row)
             self.attempts_seen.append(row["lease_token"])  # attempts are closed in any order of their tokens
@@ -288,6 +340,10 @@ class LifeMachine(RuleBasedStateMachine):
                 continue
             self._attempts_agree(run, sorted(self.attempts[run.run_id], key=lambda row: row["attempt"]))
             self._history_agrees(run, self.events[run.run_id])
+
+    def _keys_are_apart(self, held: set[UUID]) -> None:
+        keys = [self.model.runs[run_id].key for run_id in held]
+        assert not self.model.task.one_a_key or len(keys) == len(set(keys))
 
     @staticmethod
     def _attempts_agree(run: ModelRun, rows: list[dict[str, Any]]) -> None:
@@ -393,10 +449,13 @@ class LifeMachine(RuleBasedStateMachine):
             start_deadline_seconds=task.start_deadline,
             total_deadline_seconds=task.total_deadline,
             heartbeat_timeout_seconds=task.heartbeat,
+            max_in_flight=task.max_in_flight,
+            rate=task.rate,
+            concurrency=KeyLimit(pointers=("/key",), max_in_flight=1) if task.one_a_key else None,
         )
         return tenant.id
 
-    async def _plan(self, run_id: UUID, due_at: datetime, priority: int) -> None:
+    async def _plan(self, run_id: UUID, due_at: datetime, priority: int, key: str) -> None:
         async with self.world.db.tenant(self.tenant_id) as conn:
             await runs_store.insert_requested(
                 conn,
@@ -407,7 +466,7 @@ class LifeMachine(RuleBasedStateMachine):
                 schedule_revision=None,
                 priority=priority,
                 due_at=due_at,
-                input="{}",
+                input=json.dumps({"key": key}),
                 now=conn.now,
             )
 
@@ -433,6 +492,7 @@ def _edges(run: ModelRun) -> list[datetime]:
 
 # What may happen, the more often the more often it stands here.
 _crashes = st.sampled_from([None] * 8 + ["before", "after"])
+_keys = st.sampled_from(["a", "a", "b", "c"])
 _jitters = st.sampled_from([0.0, 0.5, 0.999])
 _places = st.integers(0, MOST_LIVE + MOST_ENDED - 1)
 _ages = st.sampled_from([0, 0, 0, 0, 1, 2])
@@ -453,8 +513,11 @@ _report = {
 }
 _edge = {"which": st.integers(0, 2), "after": st.sampled_from([-MICROSECOND, timedelta(0), timedelta(seconds=4)])}
 _HAPPENINGS: Final[list[tuple[str, dict[str, st.SearchStrategy[Any]]]]] = [
-    ("plan", {"priority": st.integers(4, 6), "due_in": st.sampled_from([0, 0, 5, 30])}),
-    ("plan", {"priority": st.integers(4, 6), "due_in": st.just(0)}),
+    (
+        "plan",
+        {"priority": st.integers(4, 6), "due_in": st.sampled_from([0, 0, 5, 30]), "key": _keys, "count": st.just(1)},
+    ),
+    ("plan", {"priority": st.integers(4, 6), "due_in": st.just(0), "key": _keys, "count": st.sampled_from([1, 2, 4])}),
     ("claim", _claim),
     ("claim", _claim),
     ("claim", _claim),
@@ -464,6 +527,7 @@ _HAPPENINGS: Final[list[tuple[str, dict[str, st.SearchStrategy[Any]]]]] = [
     ("reap", {"jitter": _jitters, "crash": _crashes}),
     ("renew", {"which": _places, "age": _ages, "began": st.booleans(), "crash": _crashes}),
     ("cancel", {"which": _places, "crash": _crashes}),
+    ("change_limit", {"limit": st.sampled_from([None, 1, 2, 3]), "crash": _crashes}),
     ("time_passes", {"seconds": st.sampled_from([1, 5, 12, 31])}),
     ("time_comes_to_an_edge", _edge),
     ("time_comes_to_an_edge", _edge),
@@ -508,6 +572,12 @@ def _end(run: ModelRun) -> dict[str, Any]:
         "attempts": run.attempts,
         "has_fingerprint": run.ended is lifecycle.RunState.DEAD and bool(UNWELL.intersection(run.outcomes)),
     }
+
+
+def _without_resource(row: dict[str, Any]) -> dict[str, Any]:
+    """An end for want of a place, or of a token, as one for want of time: the model does not know what is parked."""
+    is_resource = row["state"] == "expired" and (row["reason"] or "").startswith("limit.")
+    return row | {"reason": "start.deadline"} if is_resource else row
 
 
 def open_eye(conninfo: str) -> psycopg.Connection[dict[str, Any]]:

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from everwhen.core import lifecycle
+from everwhen.core.claim_limits import Rate
 from everwhen.core.lifecycle import AttemptOutcome, Event, EventKind, Refused, Run, RunState, Transition
 from everwhen.core.retry import RetryPolicy
 from everwhen.dispatch.model import DEADLINE_GRACE_SECONDS
@@ -27,6 +28,9 @@ class ModelTask:
     start_deadline: float | None = None
     total_deadline: float | None = None
     heartbeat: float | None = None
+    max_in_flight: int | None = None
+    rate: Rate | None = None
+    one_a_key: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +49,7 @@ class ModelRun:
 
     run_id: UUID
     priority: int
+    key: str
     due_at: datetime
     available_at: datetime | None
     expires_at: datetime | None
@@ -65,12 +70,15 @@ class Model:
     def __init__(self, task: ModelTask) -> None:
         self.task = task
         self.runs: dict[UUID, ModelRun] = {}
+        self.max_in_flight = task.max_in_flight
+        self.full_at: datetime | None = None
+        self.lags = False  # until the reaper has looked, a place may stand empty
 
-    def plan(self, run_id: UUID, *, due_at: datetime, priority: int) -> None:
+    def plan(self, run_id: UUID, *, due_at: datetime, priority: int, key: str) -> None:
         limits = [each for each in (self.task.start_deadline, self.task.total_deadline) if each is not None]
         expires_at = due_at + timedelta(seconds=min(limits)) if limits else None
         self.runs[run_id] = ModelRun(
-            run_id=run_id, priority=priority, due_at=due_at, available_at=due_at, expires_at=expires_at
+            run_id=run_id, priority=priority, key=key, due_at=due_at, available_at=due_at, expires_at=expires_at
         )
 
     def claimable(self, now: datetime) -> list[ModelRun]:
@@ -83,6 +91,19 @@ class Model:
             and (run.expires_at is None or run.expires_at > now)
         ]
         return sorted(due, key=_place)
+
+    def takeable(self, limit: int, now: datetime) -> list[ModelRun]:
+        """The runs that a claim takes within the limits; of keys it is only known that it takes no more."""
+        held = [run for run in self.runs.values() if run.lease is not None]
+        rate = self.task.rate
+        most = [limit] + ([] if self.max_in_flight is None else [max(0, self.max_in_flight - len(held))])
+        most += [] if rate is None else [rate.left(self.full_at, now)]
+        keys, taken = {run.key for run in held}, list[ModelRun]()
+        for run in self.claimable(now):
+            if len(taken) < min(most) and not (self.task.one_a_key and run.key in keys):
+                taken.append(run)
+                keys.add(run.key)
+        return taken
 
     def claim(self, run_id: UUID, *, token: int, now: datetime, lease_seconds: float) -> ModelLease:
         run = self.runs[run_id]
@@ -97,6 +118,8 @@ class Model:
         run.available_at, run.lease, run.attempts = None, lease, run.attempts + 1
         run.tokens.append(token)
         run.kinds.append(answer.event.value)
+        if self.task.rate is not None:
+            self.full_at = self.task.rate.taken(self.full_at, now, 1)
         return lease
 
     def renew(self, run_id: UUID, *, token: int, now: datetime, lease_seconds: float, began: bool) -> ModelLease | None:

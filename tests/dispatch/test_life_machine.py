@@ -7,6 +7,7 @@ import asyncio
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from everwhen.claim_limits import store as limits_store
 from everwhen.dispatch import store
 from everwhen.postgres.pool import PoolLimits
 from everwhen.runs import store as runs_store
@@ -80,7 +82,7 @@ def test_the_store_lives_as_the_model_does(server, machine_database, steps_back)
             run_machine(world, steps_back=steps_back, examples=FEW + missing // STEPS_AN_EXAMPLE)
         assert world.steps.keys() >= {
             f"{step}{crash}"
-            for step in ("claim", "renew", "report", "cancel", "reap")
+            for step in ("claim", "renew", "report", "cancel", "reap", "change_limit")
             for crash in ("", ", crash before the commit", ", crash after the commit")
         }
         if not steps_back:
@@ -131,6 +133,13 @@ def _not_at_all(_real: Callable[..., Any]) -> Callable[..., Any]:
     return broken
 
 
+def _as_nothing(real: Callable[..., Any]) -> Callable[..., Any]:
+    async def broken(conn, **params):
+        return [replace(load, in_flight=0) for load in await real(conn, **params)]
+
+    return broken
+
+
 def _without_a_trace(real: Callable[..., Any]) -> Callable[..., Any]:
     async def broken(conn, **params):
         asked = await real(conn, **params)
@@ -154,6 +163,8 @@ def _without_a_trace(real: Callable[..., Any]) -> Callable[..., Any]:
         (store, "claim_runs", _for_a_moment),
         (store, "renew_leases", _whatever_the_token),
         (store, "record_refusals", _not_at_all),
+        (limits_store, "count_in_flight", _as_nothing),
+        (limits_store, "offer_runs", _not_at_all),
         (runs_store, "request_cancel", _without_a_trace),
     ],
     ids=lambda value: getattr(value, "__name__", value).removeprefix("everwhen.").strip("_"),

@@ -236,7 +236,14 @@ async def _some_groups(conn: Connection, limit: TaskLimit, *, now: datetime) -> 
 
 async def _mark(conn: Connection, limits: Sequence[TaskLimit], *, now: datetime, is_thorough: bool) -> None:
     """Note when the next token is there, and what is not parked any more."""
-    looked = [each for each in limits if is_thorough or (each.release_at is not None and each.release_at <= now)]
+    looked = [
+        each
+        for each in limits
+        if is_thorough
+        or (each.release_at is not None and each.release_at <= now)
+        # What was parked for a place finds one, and no token: nobody else would look when there is one.
+        or (each.release_at is None and each.rate is not None and each.rate.left(each.rate_full_at, now) == 0)
+    ]
     if not looked:
         return
     parked = {each.key: await _parked_kinds(conn, each) for each in looked}
@@ -269,7 +276,7 @@ def _before(kind: Resource) -> str:
 
 
 def _release_at(limit: TaskLimit, parked: set[Resource], *, now: datetime) -> datetime | None:
-    if Resource.RATE in parked and limit.rate is not None:
+    if parked & {Resource.RATE, Resource.TASK} and limit.rate is not None:
         at = limit.rate.next_at(limit.rate_full_at, now)
         return at if at > now else now + SOON
     if Resource.KEY_RATE in parked and limit.key_rate is not None:
