@@ -1,6 +1,6 @@
 # Everwhen: every task of the project. Bare `make` lists them. Needs only Python >= 3.11 and make.
 .DEFAULT_GOAL := help
-.PHONY: help setup up test test-pg15 check format conformance bench bench-fairness system browser brokers chaos api-fuzz db migration schema docs clean
+.PHONY: help setup up test test-pg15 check format conformance bench bench-fairness system browser brokers k8s chaos api-fuzz db migration schema docs clean
 SHELL := /bin/bash
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
@@ -29,11 +29,11 @@ up: $(STAMP) ## Start everything on an embedded PostgreSQL and watch a scheduled
 	@exec $(RUN)everwhen up
 
 test: $(STAMP) ## Run the tests (real PostgreSQL, no network)
-	@$(RUN)pytest -n 2 -q tests --ignore=tests/system --ignore=tests/browser --ignore=tests/brokers
+	@$(RUN)pytest -n 2 -q tests --ignore=tests/system --ignore=tests/browser --ignore=tests/brokers --ignore=tests/k8s
 
 test-pg15: $(STAMP) ## Run the tests that use a database on PostgreSQL 15 (apt installs Debian's if it is missing)
 	@test -x $(PG15_BIN)/postgres || apt-get install -y --no-install-recommends postgresql-15
-	@EVERWHEN_TEST_PG_BIN=$(PG15_BIN) $(RUN)pytest -n 2 -q tests --ignore=tests/system --ignore=tests/browser --ignore=tests/brokers --ignore=tests/core
+	@EVERWHEN_TEST_PG_BIN=$(PG15_BIN) $(RUN)pytest -n 2 -q tests --ignore=tests/system --ignore=tests/browser --ignore=tests/brokers --ignore=tests/k8s --ignore=tests/core
 
 check: $(STAMP) ## Format, lint, types and import contracts
 	@$(RUN)ruff format --check .
@@ -55,6 +55,11 @@ browser: $(STAMP) ## Mails in a headless Chromium: light, dark, wide, narrow (ap
 brokers: $(STAMP) ## Clusters of NATS and RabbitMQ, and what befalls them (apt installs RabbitMQ if it is missing)
 	@test -d /usr/lib/rabbitmq/lib || apt-get install -y --no-install-recommends rabbitmq-server
 	@$(RUN)pytest -q -p no:xdist tests/brokers --timeout 300
+
+k8s: $(STAMP) ## Kubernetes with a real node (root, cgroup v1; the first time it builds Kubernetes, about ten minutes of CPU)
+	@for each in gcc patch ip; do command -v $$each >/dev/null || apt-get install -y --no-install-recommends gcc patch iproute2; done
+	@tests/k8s/build.sh
+	@tests/k8s/enclose.sh $(RUN)pytest -q -p no:xdist -p no:cacheprovider tests/k8s --timeout 600
 
 chaos: $(STAMP) ## The stateful machine for longer, then ten minutes (CHAOS_SECONDS) of kill -9 and SIGSTOP, and a verdict
 	@EVERWHEN_MACHINE_STEPS=$${EVERWHEN_MACHINE_STEPS:-20000} $(RUN)python -m pytest -q -p no:cacheprovider --timeout=3600 \
