@@ -4,7 +4,17 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from everwhen.core.blockages import EVERY_TASK, LIVE, MEMORY, STANDING, Blockage, LineFacts, changes, diagnose
+from everwhen.core.blockages import (
+    EVERY_TASK,
+    LIVE,
+    MEMORY,
+    STANDING,
+    Blockage,
+    LineFacts,
+    LiveFleet,
+    changes,
+    diagnose,
+)
 from everwhen.core.reasons import Reason
 
 NOW = datetime(2026, 11, 30, 2, 30, tzinfo=UTC)
@@ -38,6 +48,19 @@ def told(facts):
             {"last_seen_at": NOW - 2 * MINUTE, "is_held": True, "in_flight": 3},
             {(EVERY_TASK, Reason.WORKER_SLOTS_FULL, NOW - 2 * MINUTE)},
         ),
+        (
+            {"last_seen_at": NOW - MINUTE, "is_held": True, "live": LiveFleet(workers=2, cordoned=2, held_back_at=NOW)},
+            {(EVERY_TASK, Reason.WORKER_CORDONED, NOW)},
+        ),
+        (
+            {"last_seen_at": NOW - MINUTE, "live": LiveFleet(workers=2, cordoned=1, draining=1)},
+            {(EVERY_TASK, Reason.WORKER_DRAINING, NOW - MINUTE)},
+        ),
+        (
+            {"last_seen_at": NOW - MINUTE, "is_held": True, "live": LiveFleet(workers=2, cordoned=1, slots=4)},
+            {(EVERY_TASK, Reason.WORKER_SLOTS_FULL, NOW - MINUTE)},
+        ),
+        ({"live": LiveFleet(workers=1, cordoned=1)}, set()),
         (
             {"last_seen_at": None, "is_held": True, "in_flight": 3, "filled_at": NOW - MINUTE},
             {(EVERY_TASK, Reason.WORKER_SLOTS_FULL, NOW - MINUTE)},

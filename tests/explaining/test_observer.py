@@ -133,7 +133,14 @@ async def test_a_task_that_nobody_knows_is_told_by_its_name(line):
     await see(line, (line.tenant.id, (LINE,), ("report",)), now=now)
     role = observer(line)
     await role.tick(now)
-    assert await states(line) == [("export", "worker.no_capability_match", None, {"task": "export", "queue": LINE})]
+    assert await states(line) == [
+        (
+            "export",
+            "worker.no_capability_match",
+            None,
+            {"task": "export", "queue": LINE, "why": "none of those that ask knows it"},
+        )
+    ]
 
     await see(line, (line.tenant.id, (LINE,), ("report",)), (None, (LINE,), ("export",)), now=now + SECOND)
     await role.tick(now + SECOND)

@@ -230,19 +230,23 @@ async def test_a_queue_says_who_works_for_it_and_what_keeps_its_runs_waiting(cli
             await conn.execute(
                 "insert into everwhen.workers (tenant_id, worker_id, instance, name, slots, queues, labels, resources,"
                 " announced_at, last_seen_at, held, in_use, heard, is_stopping, wish) values (%s, %s, %s, 'w', 5,"
-                " '{mails}', '{}', '{}', now(), now() - %s::interval, 0, '{}', 'active', false, %s)",
+                " '{mails}', '{}', '{}', now(), now() - %s::interval, 1, '{}', 'active', false, %s)",
                 (owner, UUID(int=worker), UUID(int=worker), seen, wish),
             )
         for reason, until in (("limit.queue", None), ("priority.behind", conn.now)):
             await conn.execute(
                 "insert into everwhen.line_states (tenant_id, queue, task, reason, opened_at, since, until, facts)"
-                " values (%s, 'mails', '', %s, now(), now(), %s, '{}')",
-                (tenant.id, reason, until),
+                " values (%s, 'mails', '', %s, now(), now(), %s, %s)",
+                (tenant.id, reason, until, '{"queue": "mails", "in_flight": 3, "limit": 3}'),
             )
 
     line = (await client.get(PATH)).json()["line"]
 
     assert (line["workers"], line["slots"], line["reasons"]) == (2, 10, ["limit.queue"])
+    assert (line["free_slots"], line["held_back"]) == (8, 1)
+    (blockage,) = line["waits_for"]
+    assert (blockage["reason"], blockage["task"]) == ("limit.queue", None)
+    assert blockage["reason_sentence"] == "3 of 3 runs allowed at queue mails were in flight."
 
 
 async def test_more_than_are_counted_is_told_as_such(client, database, tenant, monkeypatch):

@@ -155,6 +155,7 @@ class ParkedRun:
     key_rate_tokens: int | None
     key_rate_seconds: float | None
     release_at: datetime | None
+    requires: str | None
     in_flight: int
     key_in_flight: int
 

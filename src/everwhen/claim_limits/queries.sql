@@ -464,7 +464,7 @@ where t.tenant_id = d.tenant_id and t.task = d.task and not t.has_parked and t.m
 -- name: find_parked
 -- What a parked run waits for, with the limit and what is in flight by it.
 select w.task, w.limit_group, w.parked_at, t.max_in_flight, t.key_max_in_flight, t.rate_tokens, t.rate_seconds,
-       t.key_rate_tokens, t.key_rate_seconds, t.release_at,
+       t.key_rate_tokens, t.key_rate_seconds, t.release_at, t.requires::text as requires,
        (select count(*) from everwhen.leases l
         where l.tenant_id = w.tenant_id and l.task = w.task and l.limit_key is not null) as in_flight,
        (select count(*) from everwhen.leases l

@@ -15,11 +15,12 @@ from everwhen.postgres.pool import Connection
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waited:
-    """Why a run is parked, since when, and the numbers of its limit."""
+    """Why a run is parked, since when, and the numbers of its limit; of one that fits nobody, what it requires."""
 
     reason: Reason
     since: datetime | None
     facts: dict[str, Any]
+    requires: str | None = None
 
 
 async def count_in_flight(conn: Connection, tenant_id: UUID) -> int:
@@ -33,6 +34,8 @@ async def why_parked(conn: Connection, *, tenant_id: UUID, run_id: UUID) -> Wait
     reason = None if found is None else waits_for(found.limit_group)
     if found is None or reason is None:
         return None
+    if reason is Reason.WORKER_NO_CAPABILITY_MATCH:
+        return Waited(reason=reason, since=found.parked_at, facts={"task": found.task}, requires=found.requires)
     return Waited(reason=reason, since=found.parked_at, facts=_facts(found, reason))
 
 

@@ -16,9 +16,11 @@ QUEUE_COLUMNS: Final[Columns] = {
     "SINCE": lambda queue: queue["line"]["oldest_due_at"],
     "IN FLIGHT": lambda queue: queue["line"]["in_flight"],
     "LIMIT": lambda queue: queue["line"]["limit"],
+    "SLOTS": lambda queue: _free(queue["line"]),
     "DRAINED IN": lambda queue: _lasting(queue["line"]["drain_seconds"]),
     "PAUSED": lambda queue: "yes" if queue["line"]["paused"] else "",
     "DELIVERY": lambda queue: "endpoint" if queue["has_endpoint"] else queue["delivery"],
+    "WAITS FOR": lambda queue: ",".join(queue["line"]["reasons"]),
 }
 PAUSE_COLUMNS: Final[Columns] = {
     "QUEUE": lambda pause: pause["queue"] or "(all)",
@@ -203,6 +205,11 @@ def _rate(text: str | None) -> dict[str, Any]:
 
 def _counted(line: dict[str, Any]) -> str:
     return f"{line['waiting']}+" if line["waiting_is_capped"] else str(line["waiting"])
+
+
+def _free(line: dict[str, Any]) -> str:
+    """Return how many slots of live workers are free, of how many; nothing where no worker announced itself."""
+    return f"{line['free_slots']}/{line['slots']} free" if line["workers"] or line["held_back"] else ""
 
 
 def _lasting(seconds: float | None) -> str:

@@ -9,6 +9,7 @@ once, and each is told, since who removes the first one wants to know of the sec
     limit.rate                   its queue has no token; since it was noticed
     worker.none_registered       nobody has asked for its runs for MEMORY
     worker.none_live             nobody asks any more; since the last one did
+    worker.cordoned, .draining   nobody asks, and all live workers that are known are held back; since the last order
     worker.slots_full            nobody asks, but workers hold leases: they are busy; since the last one asked
     worker.no_capability_match   somebody asks, but nobody who knows the task; one for each such task
     priority.behind              somebody asks and takes, and there is more due than is taken at once
@@ -43,6 +44,22 @@ MEMORY: Final = timedelta(days=30)
 
 EVERY_TASK: Final = ""
 
+UNKNOWN: Final = "none of those that ask knows it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveFleet:
+    """The live workers of a line that announced themselves, with what they have of slots, all together.
+
+    `cordoned` and `draining` of them are held back; the draining ones include those that are about to stop.
+    """
+
+    workers: int
+    slots: int = 0
+    cordoned: int = 0
+    draining: int = 0
+    held_back_at: datetime | None = None  # when the last of them was
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineFacts:
@@ -59,6 +76,7 @@ class LineFacts:
     filled_at: datetime | None = None  # when the last of those in flight was claimed
     is_held: bool = False
     last_seen_at: datetime | None = None
+    live: LiveFleet | None = None  # the workers that announced themselves; None: none did
     unknown_tasks: Sequence[str] = ()  # tasks of the line that nobody who asks knows
     rests_until: datetime | None = None  # of the queue's endpoint: nothing is posted to it before
     rests_since: datetime | None = None
@@ -138,7 +156,9 @@ def _workers(line: LineFacts, *, now: datetime) -> Iterable[Blockage]:
         return
     # Who holds leases and was never seen asking (a server that has just started) says nothing of what it knows.
     for task in line.unknown_tasks if line.last_seen_at == seen else ():
-        yield Blockage(task=task, reason=Reason.WORKER_NO_CAPABILITY_MATCH, since=now, facts={"task": task})
+        yield Blockage(
+            task=task, reason=Reason.WORKER_NO_CAPABILITY_MATCH, since=now, facts={"task": task, "why": UNKNOWN}
+        )
     if line.due > 1:
         yield Blockage(task=EVERY_TASK, reason=Reason.PRIORITY_BEHIND, since=now, facts={"due": line.due})
 
@@ -152,11 +172,25 @@ def _conductor(line: LineFacts, *, now: datetime) -> Iterable[Blockage]:
 
 
 def _nobody_asks(line: LineFacts, seen: datetime) -> Blockage:
+    live = line.live
+    if live is not None and live.workers == live.cordoned + live.draining:
+        reason = Reason.WORKER_DRAINING if live.draining else Reason.WORKER_CORDONED
+        facts = {"workers": live.workers, "cordoned": live.cordoned, "draining": live.draining}
+        return Blockage(task=EVERY_TASK, reason=reason, since=live.held_back_at or seen, facts=facts)
     if line.is_held:
-        facts = {"in_flight": line.in_flight}
+        facts = {"in_flight": line.in_flight} | slots_told(live)
         return Blockage(task=EVERY_TASK, reason=Reason.WORKER_SLOTS_FULL, since=seen, facts=facts)
     facts = {"last_seen": seen.astimezone(UTC).isoformat()}
     return Blockage(task=EVERY_TASK, reason=Reason.WORKER_NONE_LIVE, since=seen, facts=facts)
+
+
+def slots_told(live: LiveFleet | None) -> dict[str, Any]:
+    """Return what is told of the slots of workers that are all busy; nothing where none announced itself."""
+    if live is None:
+        return {}
+    taking = live.workers - live.cordoned - live.draining
+    why = f"all {live.slots} slots of {taking} live workers"
+    return {"workers": taking, "slots": live.slots, "why": why}
 
 
 def changes(known: Iterable[Blockage], found: Iterable[Blockage]) -> tuple[list[Blockage], list[Blockage]]:

@@ -138,12 +138,26 @@ FLEET_MEANINGS: Final[Mapping[str, Meaning]] = {
         "The run waited in the line of its queue until a worker took it.",
         telling="The run waited in the line of queue {queue} until a worker took it.",
     ),
+    Reason.WORKER_CORDONED: of(
+        Category.RESOURCE,
+        _ERROR,
+        "Every live worker of the queue was cordoned.",
+        telling="Every live worker of queue {queue} was cordoned: {workers} in all.",
+        remedy="Uncordon a worker of the queue, or start another one.",
+    ),
+    Reason.WORKER_DRAINING: of(
+        Category.RESOURCE,
+        _ERROR,
+        "Every live worker of the queue was drained, or about to stop.",
+        telling="Every live worker of queue {queue} was drained, cordoned or about to stop: {workers} in all.",
+        remedy="Start the successors of these workers, or uncordon one.",
+    ),
     Reason.WORKER_NO_CAPABILITY_MATCH: of(
         Category.RESOURCE,
         _ERROR,
-        "Workers were asking for runs of the queue, but none of them knows the task.",
-        telling="Workers were asking for runs of queue {queue}, but none of them knows the task {task}.",
-        remedy="Deploy workers that know the task, or correct the task's queue.",
+        "No worker of the queue fits the run: none knows its task, or none has what it requires.",
+        telling="No worker of queue {queue} fits the run of task {task}{why}.",
+        remedy="Start a worker that knows the task and has what it requires, or require less; or correct its queue.",
     ),
     Reason.WORKER_NONE_LIVE: of(
         Category.RESOURCE,
@@ -163,7 +177,7 @@ FLEET_MEANINGS: Final[Mapping[str, Meaning]] = {
         Category.RESOURCE,
         _WARNING,
         "Every slot of the queue's live workers was taken.",
-        telling="Every slot of the workers at queue {queue} was taken: {in_flight} runs were in flight.",
+        telling="Every slot of the workers at queue {queue} was taken, with {in_flight} runs in flight{why}.",
         remedy="Start more workers, or give them more slots.",
     ),
 }

@@ -121,6 +121,8 @@ class Reason(StrEnum):
     TENANT_PAUSED = "tenant.paused"
     WINDOW_AFTER_END = "window.after_end"
     WINDOW_BEFORE_START = "window.before_start"
+    WORKER_CORDONED = "worker.cordoned"
+    WORKER_DRAINING = "worker.draining"
     WORKER_NO_CAPABILITY_MATCH = "worker.no_capability_match"
     WORKER_NONE_LIVE = "worker.none_live"
     WORKER_NONE_REGISTERED = "worker.none_registered"

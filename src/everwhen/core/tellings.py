@@ -49,9 +49,11 @@ PHRASES: Final[Mapping[str, str]] = {
     Reason.SCHEDULER_DOWN: "without a scheduler",
     Reason.SCHEDULER_LATE: "before the scheduler looked",
     Reason.TENANT_PAUSED: "with the tenant paused",
+    Reason.WORKER_CORDONED: "with every worker cordoned",
+    Reason.WORKER_DRAINING: "with every worker draining",
     Reason.WORKER_NONE_LIVE: "without a live worker",
     Reason.WORKER_NONE_REGISTERED: "without any worker",
-    Reason.WORKER_NO_CAPABILITY_MATCH: "without a worker that knows the task",
+    Reason.WORKER_NO_CAPABILITY_MATCH: "without a worker that it fits",
     Reason.WORKER_SLOTS_FULL: "with every worker busy",
     Reason.WORKFLOW_NO_CONDUCTOR: "without a conductor",
 }

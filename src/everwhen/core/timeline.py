@@ -28,6 +28,8 @@ PRECEDENCE: Final[Sequence[str]] = (
     Reason.LIMIT_RATE,
     Reason.WORKER_NONE_REGISTERED,
     Reason.WORKER_NONE_LIVE,
+    Reason.WORKER_CORDONED,
+    Reason.WORKER_DRAINING,
     Reason.WORKER_NO_CAPABILITY_MATCH,
     Reason.WORKER_SLOTS_FULL,
     Reason.PRIORITY_BEHIND,

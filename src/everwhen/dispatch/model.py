@@ -189,6 +189,7 @@ class OverdueRun:
     tenant_id: UUID
     run_id: UUID
     queue: str
+    task: str
     available_at: datetime
     failures: int
     expires_at: datetime

@@ -536,7 +536,7 @@ cross join lateral (
 -- name: lock_overdue
 -- Runs that nobody started in time, or whose retry comes too late: all that a decision on their end needs. SKIP LOCKED
 -- lets any number of reapers share them.
-select w.tenant_id, w.run_id, w.queue, w.available_at, w.failures, w.expires_at, w.limit_group, r.due_at, t.retry,
+select w.tenant_id, w.run_id, w.queue, w.task, w.available_at, w.failures, w.expires_at, w.limit_group, r.due_at, t.retry,
        t.total_deadline_seconds
 from everwhen.waiting w
 left join lateral (

@@ -27,6 +27,7 @@ from everwhen.dispatch import reports, store
 from everwhen.dispatch.model import ExpiredLease, Moved, OverdueRun
 from everwhen.dispatch.reports import Closing
 from everwhen.dispatch.service import close, count_closed, follow
+from everwhen.fleets.telling import find_wants
 from everwhen.postgres.pool import Connection, Database
 from everwhen.roles import Tick
 from everwhen.runs.ends import OnEnded, nobody_follows
@@ -111,11 +112,22 @@ class Reaper:
 async def _decide(
     conn: Connection, overdue: Sequence[OverdueRun], *, now: datetime
 ) -> list[tuple[OverdueRun, Transition]]:
-    """Decide on the ends; a line that a limit shuts has no place for its runs, and that is why they end."""
+    """Decide on the ends; a line that a limit shuts, or that nobody serves, has no place for its runs: that is why."""
     lines = {(run.tenant_id, run.queue) for run in overdue if run.limit_group is None}
     full = await full_lines(conn, sorted(lines), now=now)
+    wants = await find_wants(
+        conn, sorted({(run.tenant_id, run.queue, run.task) for run in overdue if run.limit_group is None}), now=now
+    )
     decided = [
-        (run, reports.decide_overdue(run, shut_by=full.get((run.tenant_id, run.queue)), now=now)) for run in overdue
+        (
+            run,
+            reports.decide_overdue(
+                run,
+                shut_by=full.get((run.tenant_id, run.queue)) or wants.get((run.tenant_id, run.queue, run.task)),
+                now=now,
+            ),
+        )
+        for run in overdue
     ]
     return [(run, decision) for run, decision in decided if isinstance(decision, Transition)]
 

@@ -98,7 +98,7 @@ def decide_expiry(lease: ExpiredLease, *, now: datetime, jitter: float) -> Decis
 
 
 def decide_overdue(run: OverdueRun, *, shut_by: Reason | None = None, now: datetime) -> Decision:
-    """Decide how a run ends that nobody began in time; `shut_by` is the limit that its line is at."""
+    """Decide how a run ends that nobody began in time; `shut_by` is what its line has wanted."""
     state = resting_state(available_at=run.available_at, failures=run.failures, now=now)
     resting = Run(state=state, failures=run.failures, due_at=run.due_at, total_deadline=_total_deadline(run))
     policy = retry_policy(run.retry) or _NO_RETRY

@@ -15,6 +15,7 @@ from everwhen.core.targets import SOURCE_NODE
 from everwhen.core.timeline import Blocked
 from everwhen.explaining import store
 from everwhen.explaining.model import PauseChange, RevisionRow, TaskPolicy
+from everwhen.fleets.telling import fit_facts, fleet_facts, live_workers
 from everwhen.postgres.pool import Connection
 from everwhen.queues import service as queues
 from everwhen.runs import service as runs
@@ -130,8 +131,12 @@ async def _parked(conn: Connection, tenant_id: UUID, view: RunView) -> list[Bloc
     waited = await why_parked(conn, tenant_id=tenant_id, run_id=view.row.run_id)
     if waited is None:
         return []
+    facts: dict[str, Any] = {"queue": view.row.queue, **waited.facts}
+    if waited.reason is Reason.WORKER_NO_CAPABILITY_MATCH:
+        live = await live_workers(conn, tenant_id=tenant_id, queue=view.row.queue)
+        facts |= fit_facts(view.row.task, waited.requires, live)
     since = waited.since or view.row.due_at
-    return [Blocked(reason=waited.reason, since=since, until=None, noticed_at=since, facts=waited.facts)]
+    return [Blocked(reason=waited.reason, since=since, until=None, noticed_at=since, facts=facts)]
 
 
 async def _with_numbers(conn: Connection, tenant_id: UUID, view: RunView, blocked: list[Blocked]) -> list[Blocked]:
@@ -141,9 +146,11 @@ async def _with_numbers(conn: Connection, tenant_id: UUID, view: RunView, blocke
         return blocked
     limits = (await limits_of_lines(conn, tenant_id, [row.queue])).get(row.queue)
     facts = {} if limits is None else facts_of_line(limits, now=conn.now)
+    live = fleet_facts(await live_workers(conn, tenant_id=tenant_id, queue=row.queue))
+    current = {**live, **facts}
     told = [
-        replace(each, facts={**each.facts, **facts[Reason(each.reason)]})
-        if each.until is None and each.reason in facts
+        replace(each, facts={**each.facts, **current[Reason(each.reason)]})
+        if each.until is None and each.reason in current
         else each
         for each in blocked
     ]
@@ -245,6 +252,7 @@ def ended_facts(facts: Facts) -> dict[str, Any]:
     why = detail.pop("reason", None)
     error = next((each.error for each in reversed(facts.attempts) if each.error), None)
     said: dict[str, Any] = {**detail, "attempts": run.attempts, "attempt": run.attempts, "error": error, "why": why}
+    said["queue"] = run.queue
     if run.expires_at is not None:
         said["deadline"] = run.expires_at
     if facts.attempts:

@@ -18,6 +18,11 @@ class StandingLine:
     filled_at: datetime | None
     is_held: bool
     last_seen_at: datetime | None
+    live_workers: int
+    live_slots: int
+    cordoned: int
+    draining: int
+    held_back_at: datetime | None
     unknown_tasks: list[str]
     rests_until: datetime | None
     rests_since: datetime | None

@@ -27,8 +27,9 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from everwhen.core.blockages import LIVE, MEMORY, RELAYED, STANDING, Blockage, LineFacts, changes, diagnose
+from everwhen.core.blockages import LIVE, MEMORY, RELAYED, STANDING, Blockage, LineFacts, LiveFleet, changes, diagnose
 from everwhen.core.claim_limits import rate_of
+from everwhen.core.fleets import LOST
 from everwhen.core.targets import WORKFLOW_QUEUE
 from everwhen.explaining import store
 from everwhen.explaining.model import LaneKey, LineState, StandingLine
@@ -138,6 +139,7 @@ async def _closer(conn: Connection, lines: Sequence[LaneKey], now: datetime) -> 
         oldest=[oldest for _, oldest in standing],
         now=now,
         live=now - LIVE,
+        present=now - LOST,
         relayed=now - RELAYED,
         most=MOST_COUNTED,
     )
@@ -177,6 +179,7 @@ def _facts(line: StandingLine) -> LineFacts:
         filled_at=line.filled_at,
         is_held=line.is_held,
         last_seen_at=line.last_seen_at,
+        live=_live(line),
         unknown_tasks=line.unknown_tasks,
         rests_until=line.rests_until,
         rests_since=line.rests_since,
@@ -189,6 +192,18 @@ def _facts(line: StandingLine) -> LineFacts:
         rate=rate_of(line.rate_tokens, line.rate_seconds, line.rate_burst),
         rate_full_at=line.rate_full_at,
         is_of_workflows=line.queue == WORKFLOW_QUEUE,
+    )
+
+
+def _live(line: StandingLine) -> LiveFleet | None:
+    if not line.live_workers:
+        return None
+    return LiveFleet(
+        workers=line.live_workers,
+        slots=line.live_slots,
+        cordoned=line.cordoned,
+        draining=line.draining,
+        held_back_at=line.held_back_at,
     )
 
 

@@ -56,6 +56,7 @@ order by l.tenant_id, l.queue;
 -- What is seen of lines that stand. Everything is counted up to a bound. The tasks that nobody knows are those of the
 -- line that no fleet which asked lately has among its own.
 select q.tenant_id, q.queue, q.oldest_due_at, d.due, f.in_flight, l.max_in_flight, f.filled_at, f.is_held, s.last_seen_at,
+       w.live_workers, w.live_slots, w.cordoned, w.draining, w.held_back_at,
        coalesce(u.unknown_tasks, '{}') as unknown_tasks,
        e.rests_until, e.failing_since as rests_since, e.failures as endpoint_failures, e.last_error as endpoint_error,
        b.broker, b.broker_away_since, t.tenant_limit, t.tenant_in_flight,
@@ -97,6 +98,15 @@ cross join lateral (
   from everwhen.sightings s
   where s.tenant_id = any(array[q.tenant_id, '00000000-0000-0000-0000-000000000000'::uuid]) and s.queue = q.queue
   offset 0) s
+cross join lateral (
+  -- Workers that announced themselves and live. What they say decides nothing; it is told.
+  select count(*) as live_workers, coalesce(sum(w.slots) filter (where w.wish = 'active' and not w.is_stopping), 0)::bigint as live_slots,
+         count(*) filter (where w.wish = 'cordoned' and not w.is_stopping) as cordoned,
+         count(*) filter (where w.wish = 'draining' or w.is_stopping) as draining, max(w.wished_at) as held_back_at
+  from everwhen.workers w
+  where w.tenant_id = any(array[q.tenant_id, '00000000-0000-0000-0000-000000000000'::uuid])
+    and w.last_seen_at > %(present)s and q.queue = any(w.queues)
+  offset 0) w
 cross join lateral (
   select array_agg(t.name order by t.name) as unknown_tasks
   from (

@@ -85,16 +85,20 @@ async def look_closer(
     oldest: Sequence[datetime],
     now: datetime,
     live: datetime,
+    present: datetime,
     relayed: datetime,
     most: int,
 ) -> list[StandingLine]:
-    """Return what is seen of these lines; counts stop at `most`. Fleets count since `live`, relays since `relayed`."""
+    """Return what is seen of these lines; counts stop at `most`. Who asked counts since `live`, who
+    announced itself since `present`, a relay since `relayed`.
+    """
     params = {
         "tenant_ids": list(tenant_ids),
         "queues": list(queues),
         "oldest": list(oldest),
         "now": now,
         "live": live,
+        "present": present,
         "relayed": relayed,
         "most": most,
     }

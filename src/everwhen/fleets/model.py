@@ -108,6 +108,40 @@ class Worker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LiveRow:
+    """A live worker of a queue, as far as a run that waits has to do with it; JSON as text."""
+
+    tasks: list[str] | None
+    labels: str
+    resources: str
+    in_use: str
+    slots: int
+    held: int
+    wish: str
+    is_stopping: bool
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether it will end, or be empty."""
+        return self.is_stopping or self.wish == Wish.DRAINING
+
+    @property
+    def is_taking(self) -> bool:
+        """Whether nothing holds it back."""
+        return not self.is_stopping and self.wish == Wish.ACTIVE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Want:
+    """For want of what runs of a task wait in a line."""
+
+    tenant_id: UUID
+    queue: str
+    task: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HeldRun:
     """A run that is leased to a worker of this name."""
 

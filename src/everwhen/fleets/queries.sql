@@ -126,3 +126,36 @@ delete from everwhen.workers
 where (tenant_id, worker_id) in (
   select tenant_id, worker_id from everwhen.workers where last_seen_at < %(before)s limit %(limit)s
   for update skip locked);
+
+-- name: list_live
+-- The live workers of a queue, the platform's among them, with what each has. There are so many of an owner at most.
+select w.tasks, w.labels::text as labels, w.resources::text as resources, w.in_use::text as in_use, w.slots, w.held, w.wish,
+       w.is_stopping
+from everwhen.workers w
+where w.tenant_id = any(array[%(tenant_id)s::uuid, '00000000-0000-0000-0000-000000000000'])
+  and w.last_seen_at >= %(lost)s and %(queue)s = any(w.queues);
+
+-- name: find_wants
+-- For want of what runs that wait in these lines wait: a pause, or what the observer has noted of the line or of the task,
+-- and has not seen to be over. Of several the first of the array; what lies behind others is nothing that is wanting.
+select q.tenant_id, q.queue, q.task, r.reason
+from unnest(%(tenant_ids)s::uuid[], %(queues)s::text[], %(tasks)s::text[]) as q (tenant_id, queue, task)
+cross join lateral (
+  select coalesce(
+    (select case when p.queue = '' then 'tenant.paused' else 'queue.paused' end
+     from everwhen.pauses p
+     where p.tenant_id = q.tenant_id and p.queue = any(array['', q.queue])
+       and (p.paused_until is null or p.paused_until > %(now)s)
+     order by p.queue
+     limit 1),
+    (select b.reason
+     from everwhen.line_states b
+     where b.tenant_id = q.tenant_id and b.queue = q.queue and b.task = any(array['', q.task]) and b.until is null
+       and b.reason = any(array['worker.none_registered', 'worker.none_live', 'worker.cordoned', 'worker.draining',
+                                'worker.no_capability_match', 'worker.slots_full', 'broker.unreachable', 'endpoint.rests'])
+     order by array_position(array['worker.none_registered', 'worker.none_live', 'worker.cordoned', 'worker.draining',
+                                   'worker.no_capability_match', 'worker.slots_full', 'broker.unreachable', 'endpoint.rests'],
+                             b.reason)
+     limit 1)) as reason
+  offset 0) r
+where r.reason is not null;

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
-from everwhen.fleets.model import Fleet, HeldRun, Standing, WorkerRow
+from everwhen.fleets.model import Fleet, HeldRun, LiveRow, Standing, Want, WorkerRow
 from everwhen.postgres.fetch import execute_count, fetch_all, fetch_one, fetch_optional
 from everwhen.postgres.sql import load
 
@@ -117,3 +117,16 @@ async def list_fleets(conn: Conn, *, tenant_id: UUID, queues: Sequence[str], los
 async def forget_workers(conn: Conn, *, before: datetime, limit: int) -> int:
     """Forget up to `limit` workers that were not seen since."""
     return await execute_count(conn, _SQL["forget_workers"], {"before": before, "limit": limit})
+
+
+async def list_live(conn: Conn, *, tenant_id: UUID, queue: str, lost: datetime) -> list[LiveRow]:
+    """Return the live workers of a queue, the platform's among them; whoever was not seen since `lost` is none."""
+    return await fetch_all(conn, _SQL["list_live"], {"tenant_id": tenant_id, "queue": queue, "lost": lost}, LiveRow)
+
+
+async def find_wants(
+    conn: Conn, *, tenant_ids: Sequence[UUID], queues: Sequence[str], tasks: Sequence[str], now: datetime
+) -> list[Want]:
+    """Return for want of what runs of these tasks wait in these lines."""
+    params = {"tenant_ids": list(tenant_ids), "queues": list(queues), "tasks": list(tasks), "now": now}
+    return await fetch_all(conn, _SQL["find_wants"], params, Want)

@@ -102,7 +102,7 @@ class ShareRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineRow:
-    """What stands in a line, counted up to a bound."""
+    """What stands in a line, counted up to a bound. `blockages` is JSON text: what the observer has noted of it."""
 
     queue: str
     waiting: int
@@ -112,7 +112,9 @@ class LineRow:
     last_asked_at: datetime | None
     workers: int
     slots: int
-    reasons: list[str]
+    free_slots: int
+    held_back: int
+    blockages: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +145,13 @@ class Line:
     last_asked_at: datetime | None
     workers: int
     slots: int
-    reasons: list[str]
+    free_slots: int
+    held_back: int
+    blockages: list[Mapping[str, Any]]
     mean_seconds: float | None
     drain_seconds: float | None
+
+    @property
+    def reasons(self) -> list[str]:
+        """Return what keeps its runs waiting, each reason once."""
+        return sorted({each["reason"] for each in self.blockages})

@@ -136,8 +136,8 @@ returning revision;
 -- name: count_lines
 -- What stands in these lines now, each count up to a bound: one walk along the line's key for each priority, none past
 -- what is due.
-select n.queue, d.waiting, d.oldest_due_at, f.in_flight, p.is_paused, s.last_asked_at, k.workers, k.slots,
-       coalesce(b.reasons, '{}') as reasons
+select n.queue, d.waiting, d.oldest_due_at, f.in_flight, p.is_paused, s.last_asked_at, k.workers, k.slots, k.free_slots,
+       k.held_back, coalesce(b.blockages, '[]')::text as blockages
 from unnest(%(queues)s::text[]) with ordinality as n (queue, place)
 cross join lateral (
   select count(*) as waiting, min(w.available_at) as oldest_due_at
@@ -168,15 +168,19 @@ cross join lateral (
   where s.tenant_id = %(tenant_id)s and s.queue = n.queue
   offset 0) s
 cross join lateral (
-  select count(*) as workers, coalesce(sum(k.slots), 0) as slots
+  select count(*) filter (where t.takes) as workers, coalesce(sum(k.slots) filter (where t.takes), 0)::bigint as slots,
+         coalesce(sum(greatest(0, k.slots - k.held)) filter (where t.takes), 0)::bigint as free_slots,
+         count(*) filter (where not t.takes) as held_back
   from everwhen.workers k
+  cross join lateral (select k.wish = 'active' and not k.is_stopping as takes) t
   where k.tenant_id = any(array[%(tenant_id)s, '00000000-0000-0000-0000-000000000000'::uuid])
-    and n.queue = any(k.queues) and k.last_seen_at > %(live)s and k.wish = 'active' and not k.is_stopping
+    and n.queue = any(k.queues) and k.last_seen_at > %(live)s
   offset 0) k
 cross join lateral (
-  select array_agg(distinct b.reason order by b.reason) as reasons
+  select jsonb_agg(jsonb_build_object('reason', b.reason, 'task', b.task, 'since', b.since, 'facts', b.facts)
+                   order by b.reason, b.task) as blockages
   from (
-    select b.reason from everwhen.line_states b
+    select b.reason, b.task, b.since, b.facts from everwhen.line_states b
     where b.tenant_id = %(tenant_id)s and b.queue = n.queue and b.until is null
     limit 100) b
   offset 0) b

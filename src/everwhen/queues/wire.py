@@ -1,11 +1,15 @@
 """What queues look like on the wire, in both directions."""
 
 import json
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, Field, JsonValue, Strict
 
+from everwhen.core.sentences import sentence_of
+from everwhen.core.tellings import Voice
 from everwhen.http.fields import Owner, PositiveSeconds, Seconds, Tags, Utc, Wire, within_a_payload
+from everwhen.http.reasons import ReasonCode, ReasonSentence
 from everwhen.queues.deliveries import DELIVERIES
 from everwhen.queues.model import AGEING_SECONDS, DeliveryKind, Line, QueueDraft, QueueRow, Rate, ShareRow
 from everwhen.queues.service import Queue
@@ -78,6 +82,15 @@ class RateNowOut(BaseModel):
     next_at: Utc = Field(description="When the next one may, where none may now.")
 
 
+class BlockageOut(BaseModel):
+    """What keeps runs of a queue waiting."""
+
+    reason: ReasonCode
+    reason_sentence: ReasonSentence
+    task: str | None = Field(description="The task whose runs it keeps; null: those of all.")
+    since: Utc
+
+
 class LineOut(BaseModel):
     """What stands in the queue now."""
 
@@ -96,7 +109,10 @@ class LineOut(BaseModel):
     paused: bool = Field(description="It, or the whole tenant, is paused.")
     workers: int = Field(description="Workers that are live and take runs of it, the platform's included.")
     slots: int = Field(description="How many runs these carry out at once, all together.")
+    free_slots: int = Field(description="How many more they could take, by their last beats.")
+    held_back: int = Field(description="Workers that live and take none: they are cordoned, draining or about to stop.")
     reasons: list[str] = Field(description="What keeps its runs waiting, by the reasons of `why`.")
+    waits_for: list[BlockageOut] = Field(description="The same, each with its sentence, and since when.")
     last_asked_at: Utc | None = Field(
         description="When a worker of the tenant asked last; null: none in the last days."
     )
@@ -189,10 +205,23 @@ def line_out(line: Line) -> LineOut:
         paused=line.is_paused,
         workers=line.workers,
         slots=line.slots,
+        free_slots=line.free_slots,
+        held_back=line.held_back,
         reasons=line.reasons,
+        waits_for=[_blockage_out(each) for each in line.blockages],
         last_asked_at=line.last_asked_at,
         mean_seconds=line.mean_seconds,
         drain_seconds=line.drain_seconds,
+    )
+
+
+def _blockage_out(blockage: Mapping[str, Any]) -> BlockageOut:
+    reason = blockage["reason"]
+    return BlockageOut(
+        reason=reason,
+        reason_sentence=sentence_of(reason) and Voice().sentence(reason, blockage["facts"]),
+        task=blockage["task"] or None,
+        since=blockage["since"],
     )
 
 

@@ -15,7 +15,8 @@ class RunRow:
     """A run and wherever its row is at present: in the line, behind a gate, under a lease, or ended.
 
     `is_held` until its schedule's gate lets it in; once it is due, `reason` is why it waits there since
-    `waits_since`, and `blocked_by` the runs that it waits for. `origin_run_id` is the run that it was made from,
+    `waits_since`, and `blocked_by` the runs that it waits for. `reason_facts` are the numbers of what blocks the whole
+    line that it waits in, JSON as text. `origin_run_id` is the run that it was made from,
     `redriven_as` the run that was last made from it, `letter` what somebody has done about a dead one.
     """
 
@@ -53,6 +54,7 @@ class RunRow:
     is_held: bool
     blocked_by: list[UUID] | None
     waits_since: datetime | None
+    reason_facts: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -438,23 +438,35 @@ select r.run_id, r.schedule_uid, s.name as schedule, r.schedule_revision, r.sour
        l.worker, l.claimed_at, l.lease_until, l.cancel_requested_at,
        e.state as ended_state, coalesce(e.reason, h.reason, w.reason) as reason, e.finished_at,
        coalesce(e.attempts, l.attempt, w.attempts, 0) as attempts,
-       h.run_id is not null as is_held, h.blocked_by, coalesce(h.waits_since, w.waits_since) as waits_since
+       h.run_id is not null as is_held, h.blocked_by, coalesce(h.waits_since, w.waits_since) as waits_since,
+       case when e.state is null and h.run_id is null then w.reason_facts end::text as reason_facts
 from everwhen.runs r
 left join lateral (
   select s.name from everwhen.schedules s where s.tenant_id = r.tenant_id and s.uid = r.schedule_uid offset 0) s on true
 left join lateral (
-  select w.available_at, w.failures, w.attempts, case when w.priority < 0 then w.parked_at else b.since end as waits_since,
-         case when w.priority >= 0 then b.reason -- of the whole line; of a parked run see core/claim_limits.py
+  select w.available_at, w.failures, w.attempts, case when w.priority >= 0 or b.reason like '%%.paused' then b.since else w.parked_at end as waits_since,
+         b.facts as reason_facts,
+         case when w.priority >= 0 or b.reason like '%%.paused' then b.reason -- of the line; of a parked run see core/claim_limits.py
               when w.limit_group like 'parked fit%%' then 'worker.no_capability_match'
               when w.limit_group like '%%rate%%' then 'limit.rate'
               when w.limit_group like '%%key:%%' then 'limit.key' else 'limit.task' end as reason
   from everwhen.waiting w
   left join lateral (
-    select b.reason, greatest(b.since, w.available_at) as since
-    from everwhen.line_states b
-    where w.priority >= 0 and w.available_at <= now() and b.tenant_id = w.tenant_id and b.queue = w.queue and b.until is null
-      and b.task = '' and b.reason = any(array['limit.tenant', 'limit.queue', 'limit.rate'])
-    order by array_position(array['limit.tenant', 'limit.queue', 'limit.rate'], b.reason)
+    select b.reason, greatest(b.since, w.available_at) as since, b.facts
+    from (
+      select b.reason, b.since, b.facts
+      from everwhen.line_states b
+      where w.priority >= 0 and w.available_at <= now() and b.tenant_id = w.tenant_id and b.queue = w.queue
+        and b.task = any(array['', w.task]) and b.until is null
+      union all
+      select case when p.queue = '' then 'tenant.paused' else 'queue.paused' end, p.paused_at, jsonb_build_object('queue', w.queue, 'why', p.reason)
+      from everwhen.pauses p
+      where w.available_at <= now() and p.tenant_id = w.tenant_id and p.queue = any(array['', w.queue])
+        and (p.paused_until is null or p.paused_until > now())) b
+    order by array_position(array[
+      'tenant.paused', 'queue.paused', 'limit.tenant', 'limit.queue', 'limit.rate', 'worker.none_registered', 'worker.none_live',
+      'worker.cordoned', 'worker.draining', 'worker.no_capability_match', 'worker.slots_full', 'broker.unreachable',
+      'endpoint.rests', 'priority.behind'], b.reason)
     limit 1) b on true
   where w.tenant_id = r.tenant_id and w.run_id = r.run_id offset 0) w on true
 left join lateral (
@@ -636,25 +648,37 @@ select r.run_id, r.schedule_uid, s.name as schedule, r.schedule_revision, r.sour
        l.worker, l.claimed_at, l.lease_until, l.cancel_requested_at,
        e.state as ended_state, coalesce(e.reason, h.reason, w.reason) as reason, e.finished_at,
        coalesce(e.attempts, l.attempt, w.attempts, 0) as attempts,
-       h.run_id is not null as is_held, h.blocked_by, coalesce(h.waits_since, w.waits_since) as waits_since
+       h.run_id is not null as is_held, h.blocked_by, coalesce(h.waits_since, w.waits_since) as waits_since,
+       case when e.state is null and h.run_id is null then w.reason_facts end::text as reason_facts
 from unnest(%(run_ids)s::uuid[]) as p (run_id)
 cross join lateral (
   select r.* from everwhen.runs r where r.tenant_id = %(tenant_id)s and r.run_id = p.run_id offset 0) r
 left join lateral (
   select s.name from everwhen.schedules s where s.tenant_id = r.tenant_id and s.uid = r.schedule_uid offset 0) s on true
 left join lateral (
-  select w.available_at, w.failures, w.attempts, case when w.priority < 0 then w.parked_at else b.since end as waits_since,
-         case when w.priority >= 0 then b.reason -- of the whole line; of a parked run see core/claim_limits.py
+  select w.available_at, w.failures, w.attempts, case when w.priority >= 0 or b.reason like '%%.paused' then b.since else w.parked_at end as waits_since,
+         b.facts as reason_facts,
+         case when w.priority >= 0 or b.reason like '%%.paused' then b.reason -- of the line; of a parked run see core/claim_limits.py
               when w.limit_group like 'parked fit%%' then 'worker.no_capability_match'
               when w.limit_group like '%%rate%%' then 'limit.rate'
               when w.limit_group like '%%key:%%' then 'limit.key' else 'limit.task' end as reason
   from everwhen.waiting w
   left join lateral (
-    select b.reason, greatest(b.since, w.available_at) as since
-    from everwhen.line_states b
-    where w.priority >= 0 and w.available_at <= now() and b.tenant_id = w.tenant_id and b.queue = w.queue and b.until is null
-      and b.task = '' and b.reason = any(array['limit.tenant', 'limit.queue', 'limit.rate'])
-    order by array_position(array['limit.tenant', 'limit.queue', 'limit.rate'], b.reason)
+    select b.reason, greatest(b.since, w.available_at) as since, b.facts
+    from (
+      select b.reason, b.since, b.facts
+      from everwhen.line_states b
+      where w.priority >= 0 and w.available_at <= now() and b.tenant_id = w.tenant_id and b.queue = w.queue
+        and b.task = any(array['', w.task]) and b.until is null
+      union all
+      select case when p.queue = '' then 'tenant.paused' else 'queue.paused' end, p.paused_at, jsonb_build_object('queue', w.queue, 'why', p.reason)
+      from everwhen.pauses p
+      where w.available_at <= now() and p.tenant_id = w.tenant_id and p.queue = any(array['', w.queue])
+        and (p.paused_until is null or p.paused_until > now())) b
+    order by array_position(array[
+      'tenant.paused', 'queue.paused', 'limit.tenant', 'limit.queue', 'limit.rate', 'worker.none_registered', 'worker.none_live',
+      'worker.cordoned', 'worker.draining', 'worker.no_capability_match', 'worker.slots_full', 'broker.unreachable',
+      'endpoint.rests', 'priority.behind'], b.reason)
     limit 1) b on true
   where w.tenant_id = r.tenant_id and w.run_id = r.run_id offset 0) w on true
 left join lateral (

@@ -11,10 +11,11 @@ from everwhen.core.lifecycle import AttemptOutcome, EventKind, RunState
 from everwhen.core.overlap import OverlapWish
 from everwhen.core.sentences import sentence_of
 from everwhen.core.targets import workflow_of, workflow_task
+from everwhen.core.tellings import Voice
 from everwhen.http.fields import Instant, Name, Payload, Priority, Sentence, Utc, Wire
 from everwhen.http.payloads import PayloadText, PayloadValue, WithPayloads
 from everwhen.http.reasons import ReasonCode, ReasonSentence
-from everwhen.runs.model import Attempt, LastError, RunEvent, RunRequest, nominal_local, ref_of
+from everwhen.runs.model import Attempt, LastError, RunEvent, RunRequest, RunRow, nominal_local, ref_of
 from everwhen.runs.service import RunView
 
 
@@ -157,6 +158,13 @@ class AttemptsOut(BaseModel):
     items: list[AttemptOut]
 
 
+def _sentence(row: RunRow) -> str | None:
+    """Say why, with the numbers of what blocks its line; an older release's code is told as nothing."""
+    if row.reason is None or row.reason_facts is None or sentence_of(row.reason) is None:
+        return sentence_of(row.reason)
+    return Voice().sentence(row.reason, json.loads(row.reason_facts))
+
+
 def run_out(view: RunView) -> RunOut:
     """Return a run as the wire has it."""
     row, local = view.row, nominal_local(view.row)
@@ -165,7 +173,7 @@ def run_out(view: RunView) -> RunOut:
         ref=ref_of(row),
         state=view.state,
         reason=row.reason,
-        reason_sentence=sentence_of(row.reason),
+        reason_sentence=_sentence(row),
         blocked_by=row.blocked_by or [],
         waits_since=row.waits_since,
         task=row.task,

@@ -35,7 +35,7 @@ limit %(limit)s;
 select l.tenant_id, l.queue as subject, d.since,
        jsonb_strip_nulls(jsonb_build_object('oldest_due_at', d.since, 'in_flight', o.in_flight,
                                             'max_in_flight', l.max_in_flight, 'reasons', b.reasons))::text as detail,
-       coalesce(b.reasons && array['worker.none_registered', 'worker.none_live'], o.in_flight = 0) as is_unattended
+       coalesce(b.reasons && array['worker.none_registered', 'worker.none_live', 'worker.cordoned', 'worker.draining'], o.in_flight = 0) as is_unattended
 from everwhen.lanes l
 cross join lateral (
   select min(w.available_at) as since
