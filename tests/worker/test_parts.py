@@ -119,6 +119,22 @@ def test_nothing_is_claimed_while_unanswered_reports_pile_up():
     assert room.free == 0
 
 
+async def test_who_has_to_offer_the_resources_gets_them_next_though_others_ask_all_the_time():
+    parts = SimpleNamespace(held=0, backlog=0, in_use={"gpu": 1.0})
+    room = Room(capacity=10, execution=parts, completer=parts, keeper=parts, resources={"gpu": 4.0})
+    lent = room.lend()
+    assert (lent, room.lend()) == ({"gpu": 3.0}, {})
+
+    borrowed = asyncio.create_task(room.borrow())
+    await asyncio.sleep(0)
+    room.take_back(lent)
+    room.freed()
+    assert room.lend() == {}  # it is left to whoever waits
+    assert await borrowed == {"gpu": 3.0}
+    room.take_back({"gpu": 3.0})
+    assert room.lend() == {"gpu": 3.0}
+
+
 def test_server_time_is_never_early_for_starts_and_never_late_for_deadlines():
     time = ServerTime(server=EPOCH, sent=10.0, received=12.0)
     assert time.at(13.0) == EPOCH.replace(second=1)

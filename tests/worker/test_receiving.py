@@ -91,6 +91,12 @@ class AnyRoom:
             await asyncio.sleep(0.001)
         return self.free
 
+    async def borrow(self):
+        return {"gpu": 2.0}
+
+    def take_back(self, lent):
+        self.returned = lent
+
     def freed(self):
         pass
 
@@ -100,7 +106,7 @@ class Scene:
         self.server, self.box, self.room = Server(), Box(), AnyRoom()
         self.held_back = 0
         monkeypatch.setitem(kinds.INBOXES, "nats", lambda address, name, size: self.box)
-        settings = resolve({"worker_id": "w"}, environ=ENVIRON)
+        settings = resolve({"worker_id": "w", "labels": {"zone": "a"}}, environ=ENVIRON)
         self.pace = Pace(queues=settings.queues, loops=3)
         self.receiver = Receiver(
             settings=settings,
@@ -143,6 +149,7 @@ async def test_what_is_announced_is_claimed_by_name_and_acknowledged_whatever_th
     (request,) = scene.server.claims
     assert request.run_ids == [UUID(int=number) for number in range(1, 7)]
     assert (request.tenant_id, request.wait_seconds, request.tasks) == (TENANT, 0.0, ["report"])
+    assert (request.labels, request.free, scene.room.returned) == ({"zone": "a"}, {"gpu": 2.0}, {"gpu": 2.0})
     assert scene.box.given_back == []
     assert scene.room.reserved == 0
 

@@ -40,6 +40,8 @@ class Room:
     keeper: LeaseKeeper
     resources: Mapping[str, float]
     is_lent: bool = field(default=False, init=False)
+    borrowers: int = field(default=0, init=False)
+    """How many claims wait for the loan; those that ask all the time leave it to them."""
     reserved: int = 0
     is_open: bool = True
     """Whether anything may be claimed at all; a worker that is drained or cordoned claims nothing."""
@@ -57,8 +59,24 @@ class Room:
 
         Split between two claims, what is free would never be offered whole to a run that takes all of it.
         """
-        if self.is_lent or not self.resources:
+        if self.is_lent or self.borrowers or not self.resources:
             return {}
+        return self._lend()
+
+    async def borrow(self) -> dict[str, float]:
+        """Do as `lend` does, for a claim that has to offer them: wait until the one that does so now is over."""
+        if not self.resources:
+            return {}
+        self.borrowers += 1
+        try:
+            while self.is_lent:
+                self._freed.clear()
+                await self._freed.wait()
+            return self._lend()
+        finally:
+            self.borrowers -= 1
+
+    def _lend(self) -> dict[str, float]:
         self.is_lent = True
         in_use = self.keeper.in_use
         return {name: max(0.0, amount - in_use.get(name, 0.0)) for name, amount in self.resources.items()}
@@ -161,7 +179,7 @@ class Fetcher:
             limit = await self._limit()
             if not (queues := self.pace.asked):
                 continue
-            pause = await self._ask(queues, limit, wait_seconds=self.settings.poll_seconds)
+            pause = await self._ask(queues, limit, wait_seconds=self.settings.poll_seconds, free=self.room.lend())
             if pause:
                 await asyncio.sleep(pause)
 
@@ -170,11 +188,11 @@ class Fetcher:
         while True:
             await asyncio.sleep(SWEEP_SECONDS * (0.75 + self.jitter() / 4))
             if queues := sorted(self.pace.delivered):
-                await self._ask(queues, await self._limit(), wait_seconds=0.0)
+                limit, free = await self._limit(), await self.room.borrow()
+                await self._ask(queues, limit, wait_seconds=0.0, free=free)
 
-    async def _ask(self, queues: list[str], limit: int, *, wait_seconds: float) -> float:
+    async def _ask(self, queues: list[str], limit: int, *, wait_seconds: float, free: dict[str, float]) -> float:
         self.room.reserved += limit
-        free = self.room.lend()
         try:
             return await self._claim(queues, limit, wait_seconds=wait_seconds, free=free)
         finally:
@@ -211,7 +229,10 @@ class Fetcher:
 
     def _request(self, queues: list[str], limit: int, *, wait_seconds: float, free: dict[str, float]) -> ClaimRequest:
         # What a run gives back meanwhile is offered by the next claim: it must not be long in coming.
-        is_whole = all(amount == self.settings.resources[name] for name, amount in free.items())
+        # Nor may what is offered here be kept for long from claims that a broker's messages cause.
+        is_whole = not (free and self.pace.delivered) and all(
+            amount == self.settings.resources[name] for name, amount in free.items()
+        )
         return ClaimRequest(
             worker=self.settings.worker_id,
             queues=queues,

@@ -129,21 +129,26 @@ class Receiver:
                 by_tenant.setdefault(delivery.notice.tenant_id, []).append(delivery)
         for tenant_id, group in by_tenant.items():
             run_ids = list(dict.fromkeys(each.notice.run_id for each in group if each.notice))
+            free = await self.room.borrow()
             self.room.reserved += len(run_ids)
             try:
-                busy = await self._claim_named(tenant_id, run_ids)
+                busy = await self._claim_named(tenant_id, run_ids, free=free)
             except (ServerAway, RequestRefused):
                 await inbox.give_back(group, seconds=BUSY_SECONDS)
                 raise
             finally:
+                self.room.take_back(free)
                 self.room.reserved -= len(run_ids)
                 self.room.freed()
             again = [each for each in group if each.notice and each.notice.run_id in busy]
             await inbox.ack([each for each in group if each not in again])
             await inbox.give_back(again, seconds=BUSY_SECONDS)
 
-    async def _claim_named(self, tenant_id: UUID, run_ids: list[UUID]) -> set[UUID]:
-        """Claim these runs and start what is granted; return those that are to be asked for again."""
+    async def _claim_named(self, tenant_id: UUID, run_ids: list[UUID], *, free: dict[str, float]) -> set[UUID]:
+        """Claim these runs and start what is granted; return those that are to be asked for again.
+
+        `free` is what this claim offers of the worker's resources.
+        """
         sent = self.clock()
         response = await self.transport.claim(
             ClaimRequest(
@@ -154,6 +159,8 @@ class Receiver:
                 wait_seconds=0.0,
                 lease_seconds=self.settings.lease_seconds,
                 instance=self.instance,
+                labels=dict(self.settings.labels),
+                free=free,
                 run_ids=run_ids,
                 tenant_id=tenant_id,
             )
