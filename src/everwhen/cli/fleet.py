@@ -47,6 +47,16 @@ RUN_COLUMNS: Final[Columns] = {
     "LEASE UNTIL": "lease_until",
 }
 
+VERSION_COLUMNS: Final[Columns] = {
+    "VERSION": "version",
+    "WORKERS": "workers",
+    "TAKING": "taking",
+    "HELD BACK": "held_back",
+    "LOST": "lost",
+    "HOLDS": lambda version: f"{version['held']}/{version['slots']}",
+    "NEWEST": "newest_at",
+}
+
 platform_option = click.option(
     "--platform", is_flag=True, help="Of the platform's workers; needs a token with the role platform."
 )
@@ -90,6 +100,40 @@ def get(*, api: Api, output: str, worker: str, platform: bool) -> None:
         show_list(runs, kind="HeldRunList", output=output, columns=RUN_COLUMNS, name="run")
 
 
+@click.command("versions")
+@click.option("--filter", "text", default="", help="Of the workers that this finds, such as 'queue:mails'.")
+@platform_option
+@with_api
+def versions(*, api: Api, output: str, text: str, platform: bool) -> None:
+    """Count workers by the version of their application: how many of a fleet are still on the old one."""
+    found = summaries(_find(api, text, platform=platform))
+    show_list(found, kind="WorkerVersionList", output=output, columns=VERSION_COLUMNS, name="version")
+
+
+def summaries(workers: list[Row]) -> list[Row]:
+    """Return what workers of each version there are, that one last of which a worker came last."""
+    by_version: dict[str, list[Row]] = {}
+    for worker in workers:
+        by_version.setdefault(worker["version"] or "(none)", []).append(worker)
+    found = [_summary(version, group) for version, group in by_version.items()]
+    return sorted(found, key=lambda each: (each["newest_at"], each["version"]))
+
+
+def _summary(version: str, group: list[Row]) -> Row:
+    alive = [worker for worker in group if worker["state"] != "lost"]
+    taking = [worker for worker in alive if worker["state"] == "active"]
+    return {
+        "version": version,
+        "workers": len(alive),
+        "taking": len(taking),
+        "held_back": len(alive) - len(taking),
+        "lost": len(group) - len(alive),
+        "held": sum(worker["held"] for worker in alive),
+        "slots": sum(worker["slots"] for worker in alive),
+        "newest_at": max(worker["announced_at"] for worker in group),
+    }
+
+
 @click.command("drain")
 @ordering
 @click.option("--exit", "exits", is_flag=True, help="End its process, with 0, once it is empty.")
@@ -120,7 +164,7 @@ def uncordon(*, api: Api, output: str, reason: str | None, **whom: Any) -> None:
     _show(_order(api, "uncordon", given(reason=reason), **whom), output)
 
 
-COMMANDS: Final = (list_command, get, drain, cordon, uncordon)
+COMMANDS: Final = (list_command, get, versions, drain, cordon, uncordon)
 
 
 def _path(api: Api, *parts: str, platform: bool) -> str:
