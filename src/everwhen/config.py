@@ -42,6 +42,7 @@ OTHER_VARIABLES: Final = frozenset({
     "EVERWHEN_TEST_PG_BIN",
     "EVERWHEN_TOKEN",
     "EVERWHEN_URL",
+    "EVERWHEN_PROBE",
     "EVERWHEN_WORKER_VERSION",
     "EVERWHEN_VIA",
 })  # fmt: skip

@@ -53,6 +53,7 @@ for _command in fleet.COMMANDS:
 @click.option("--via", type=click.Choice(["nats", "rabbitmq"]), help="Listen to a broker. [env: EVERWHEN_VIA]")
 @click.option("--broker-url", help="The broker's servers, separated by commas. [env: EVERWHEN_BROKER_URL]")
 @click.option("--drain-seconds", type=click.FloatRange(min=0), help="How long to finish on SIGTERM. [default: 30]")
+@click.option("--probe", help="host:port for /live and /ready. [env: EVERWHEN_PROBE; default: nowhere]")
 def run(  # noqa: PLR0913 - one parameter per option
     target: str,
     *,
@@ -67,6 +68,7 @@ def run(  # noqa: PLR0913 - one parameter per option
     via: str | None,
     broker_url: str | None,
     drain_seconds: float | None,
+    probe: str | None,
 ) -> None:
     """Run the tasks of MODULE:WORKER, for example `tasks:worker`, until SIGTERM or Ctrl-C.
 
@@ -93,6 +95,7 @@ def run(  # noqa: PLR0913 - one parameter per option
             via=via,
             broker_url=broker_url,
             drain_seconds=drain_seconds,
+            probe=probe,
         )
     except ConfigurationError as error:
         raise UsageProblem(str(error)) from error

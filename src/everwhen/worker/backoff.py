@@ -49,6 +49,11 @@ class Outage:
             self._quiet_until = now + delay
             log.warning("server.away, trying again in %.1f s: %s", delay, error)
 
+    @property
+    def is_on(self) -> bool:
+        """Whether the server was away when it was asked last."""
+        return self._since is not None
+
     def recovered(self) -> None:
         """Log that the server is back, if it was away."""
         since, self._since = self._since, None

@@ -27,6 +27,7 @@ from everwhen.worker.leases import Lease, LeaseKeeper
 from everwhen.worker.logs import LogSender
 from everwhen.worker.orders import Orders
 from everwhen.worker.presence import Load, Presence
+from everwhen.worker.probing import Probe
 from everwhen.worker.protocol import Announcement, ClaimedRun, LogAnswer, Standing
 from everwhen.worker.receiving import LONGEST_BACK_OFF_SECONDS, Receiver
 from everwhen.worker.settings import Settings
@@ -97,7 +98,21 @@ class Session:
         self._orders = self._make_orders()
 
     async def run(self) -> ExitCode:
-        """Work until told to stop, then drain; return how it ended."""
+        """Work until told to stop, then drain; return how it ended. Raises ConfigurationError before it starts."""
+        if not self._settings.probe:
+            return await self._run()
+        async with Probe(not_ready=self.not_ready).listening(self._settings.probe):
+            return await self._run()
+
+    def not_ready(self) -> str | None:
+        """Say why no runs are claimed; None: they are."""
+        if self._stopping.is_set():
+            return "it stops"
+        if not self._room.is_open:
+            return "it is held back"
+        return "the server is away" if self._outage.is_on else None
+
+    async def _run(self) -> ExitCode:
         names = [task.name for task in self._tasks]
         self._keeper.start()
         self._presence.start()

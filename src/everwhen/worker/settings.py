@@ -12,6 +12,7 @@ from typing import Any, TypedDict
 
 from everwhen.worker._clock import name_suffix
 from everwhen.worker.errors import ConfigurationError
+from everwhen.worker.probing import read_address
 
 BROKERS = ("nats", "rabbitmq")
 """What a worker may listen to."""
@@ -40,6 +41,7 @@ class Options(TypedDict, total=False):
     broker_ca_file: str | None
     broker_cert_file: str | None
     broker_key_file: str | None
+    probe: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,7 @@ class Settings:
     broker_ca_file: str = ""
     broker_cert_file: str = ""
     broker_key_file: str = ""
+    probe: str = ""
 
     @property
     def capacity(self) -> int:
@@ -116,6 +119,7 @@ _ENVIRONMENT: dict[str, tuple[str, Callable[[str], Any]]] = {
     "broker_ca_file": ("EVERWHEN_BROKER_CA_FILE", str),
     "broker_cert_file": ("EVERWHEN_BROKER_CERT_FILE", str),
     "broker_key_file": ("EVERWHEN_BROKER_KEY_FILE", str),
+    "probe": ("EVERWHEN_PROBE", str),
 }
 
 
@@ -157,6 +161,8 @@ def resolve(*layers: Options, environ: Mapping[str, str]) -> Settings:
     merged["secrets"] = tuple(os.fsencode(environ[name]) for name in merged["mask"] if environ.get(name))
     settings = Settings(**merged)
     _check(settings)
+    if settings.probe:
+        read_address(settings.probe)
     return settings
 
 
