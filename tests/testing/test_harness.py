@@ -258,3 +258,23 @@ async def test_two_in_one_test_have_nothing_to_do_with_each_other(everwhen):
 
         await one.assert_ran("nightly", times=2)
         await other.assert_ran("nightly", times=1)
+
+
+async def test_runs_are_given_to_a_worker_that_they_fit_and_take_of_what_it_has(ew: EverwhenTest):
+    requires = {"labels": {"zone": "a"}, "resources": {"gpu": 2}}
+    await ew.apply(tasks=[{"name": "train", "requires": requires}], schedules=[schedule("hourly", task="train")])
+    await ew.apply(schedules=[schedule("other", task="train")])
+    ew.on("train", Succeeds(takes=HOUR))
+    await ew.advance_to("2027-03-27T03:00:00Z")
+    assert {run.reason for run in await ew.runs()} == {"worker.no_capability_match"}
+
+    ew.equip(labels={"zone": "b"}, resources={"gpu": 9})
+    await ew.advance(MINUTE)
+    assert {run.state for run in await ew.runs()} == {"waiting"}
+    ew.equip(labels={"zone": "a"}, resources={"gpu": 3})
+    await ew.advance(MINUTE)
+    assert sorted(run.state for run in await ew.runs()) == ["running", "waiting"]
+    await ew.advance(HOUR)
+    assert sorted(run.state for run in await ew.runs()) == ["running", "succeeded"]
+    await ew.advance(HOUR)
+    assert {run.state for run in await ew.runs()} == {"succeeded"}

@@ -10,7 +10,8 @@ The clock is the one that the product decides by, the database connection's `now
 bound how far it may be moved: from ten years before today to a year after.
 """
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -24,6 +25,7 @@ import httpx2
 from everwhen import clock as real
 from everwhen.app import make_app
 from everwhen.config import RoleName, Settings
+from everwhen.core.capability import without
 from everwhen.core.targets import RESERVED
 from everwhen.dispatch.model import Lease
 from everwhen.dispatch.service import Claim
@@ -71,6 +73,7 @@ class _Open:
 
     until: datetime
     report: Report
+    resources: str | None = None
 
 
 class EverwhenTest:
@@ -88,6 +91,8 @@ class EverwhenTest:
         self._roles: list[Role]
         self._client: httpx2.AsyncClient
         self._tenant_id: UUID
+        self._labels: dict[str, str] = {}
+        self._resources: dict[str, float] = {}
         self.has_workers = True
 
     @property
@@ -172,6 +177,10 @@ class EverwhenTest:
         """Let the tasks of this worker be carried out by its own functions, in this process."""
         self._worker.workers.append(worker)
 
+    def equip(self, *, labels: Mapping[str, str] | None = None, resources: Mapping[str, float] | None = None) -> None:
+        """Say what the worker has, from now on; without it, it gets only runs that require nothing."""
+        self._labels, self._resources = dict(labels or {}), dict(resources or {})
+
     # Time ------------------------------------------------------------------------------------------------------------
 
     async def advance(self, by: timedelta) -> None:
@@ -233,11 +242,21 @@ class EverwhenTest:
             worker="everwhen-test",
             limit=MOST_AT_ONCE,
             lease_seconds=LEASE_SECONDS,
+            labels=tuple(sorted(self._labels.items())),
+            free=tuple(sorted(self._free().items())),
         )
         leases = (await self._services.dispatch.claim(claim)).leases
         for lease in leases:
             await self._carry_out(lease)
         return len(over) + stopped + len(leases)
+
+    def _free(self) -> dict[str, float]:
+        """Return what the attempts that are under way leave of what the worker has."""
+        free = dict(self._resources)
+        for attempt in self._open:
+            if attempt.resources is not None:
+                free = without(free, json.loads(attempt.resources))
+        return {name: max(0.0, amount) for name, amount in free.items()}
 
     async def _stop_cancelled(self) -> int:
         """Stop the attempts that are under way and whose run somebody cancels, as a worker does that is told so."""
@@ -259,7 +278,7 @@ class EverwhenTest:
         if report is None:
             return
         if takes:
-            self._open.append(_Open(self.now + takes, report))
+            self._open.append(_Open(self.now + takes, report, lease.resources))
             await self._hold(lease, takes)
         else:
             await self._report([report])
