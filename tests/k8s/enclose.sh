@@ -77,5 +77,6 @@ export K8S_TEST_CGROUP=$PREFIX$$
 trap 'remove_cgroups "$K8S_TEST_CGROUP"' EXIT
 make_cgroups "$K8S_TEST_CGROUP"
 code=0
-unshare --net --mount --pid --fork --kill-child --mount-proc "$0" --inside "$@" || code=$?
+# This shell may be killed: then unshare is, and with it what it has started.
+setpriv --pdeathsig KILL unshare --net --mount --pid --fork --kill-child --mount-proc "$0" --inside "$@" || code=$?
 exit $code
