@@ -1,6 +1,6 @@
 # Everwhen: every task of the project. Bare `make` lists them. Needs only Python >= 3.11 and make.
 .DEFAULT_GOAL := help
-.PHONY: help setup up test test-pg15 check format conformance bench bench-fairness system browser brokers k8s chaos api-fuzz db migration schema docs clean
+.PHONY: help setup up test test-pg15 check format conformance bench bench-bars bench-fairness system browser brokers k8s chaos api-fuzz db migration schema docs clean
 SHELL := /bin/bash
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
@@ -77,6 +77,9 @@ bench: $(STAMP) ## Measure lag, cycles and planning beside peers and the raw-SQL
 	@UV_PROJECT_ENVIRONMENT=.venv $(BIN)/uv sync --quiet --frozen --inexact --extra local --group bench --python $(BIN)/python
 	@$(RUN)python -m benchmarks
 	@$(RUN)python -m benchmarks.cron_speed
+
+bench-bars: $(STAMP) ## Hold the hot path to its bars: one table, each beside its yardstick, met or missed
+	@$(RUN)python -m benchmarks.bars
 
 bench-fairness: $(STAMP) ## Measure shares, a noisy neighbour, a storm and a million waiting runs
 	@$(RUN)python -m benchmarks.fairness

@@ -16,6 +16,7 @@ every run of the small tenant, from the history; a run that was never claimed fa
 import argparse
 import asyncio
 import json
+import os
 import statistics
 import time
 import uuid
@@ -28,13 +29,17 @@ import httpx2
 import msgspec
 import uvloop
 
+from benchmarks import backlog
 from benchmarks.batch_client import ENCODER
 from benchmarks.child import percentile
-from benchmarks.cluster import QUEUE, SECRET, TASK, Cluster, exit_on_sigterm, running_cluster
-from everwhen.dispatch.service import Claim, Dispatch
+from benchmarks.cluster import QUEUE, SECRET, TASK, TENANT, Cluster, exit_on_sigterm, running_cluster
+from benchmarks.cpu import Meter
+from everwhen.dispatch.service import Dispatch
+from everwhen.dispatch.taking import Claim
 from everwhen.http.auth import mint_token
 from everwhen.http.roles import Role
 from everwhen.postgres.pool import Database
+from everwhen.postgres.sql import load
 from everwhen.worker.protocol import ClaimRequest, ClaimResponse, CompleteRequest, Report
 
 PARTS: Final = ("shares", "noisy", "storm", "claims")
@@ -211,22 +216,42 @@ async def noisy(cluster: Cluster, *, seconds: float, waiting: int) -> dict[str, 
     return {"alone": found[0::3], "beside": found[1:3], "p99_moved": round(beside / alone - 1, 3)}
 
 
-async def storm(cluster: Cluster, *, runs: int) -> dict[str, Any]:
-    """Return how long it takes to claim so many runs that are due at one instant, and how late the small tenant is."""
+async def storm(cluster: Cluster, *, runs: int, schedulers: int) -> dict[str, Any]:
+    """Return how long it takes to claim so many runs that are due at one instant, and how late the small tenant is.
+
+    The schedulers find the schedules when the fleet is at work; they plan them ahead of the instant.
+    """
     start_anew(cluster)
     define(cluster, SMALL)
-    define(cluster, BIG)
+    now = datetime.now(UTC)
+    due = (now + timedelta(seconds=80 + runs / 4_000)).replace(second=0, microsecond=0)
+    trigger = {"kind": "cron", "expr": f"{due.minute} {due.hour} {due.day} {due.month} *"}
+    await asyncio.to_thread(backlog.define_schedules, cluster, [{"trigger": trigger}] * runs)
+    cluster.sql.execute("vacuum analyze everwhen.schedules")
     count, step = 30 * A_SECOND, timedelta(seconds=1 / A_SECOND)
     async with fleet(cluster, loops=STORM_LOOPS, limit=STORM_LIMIT, hold_seconds=0.0):
+        roots = {"api": [each.pid for each in cluster.processes], "database": [cluster.server.pid]}
+        roots["scheduler"] = [cluster.serve("scheduler").pid for _ in range(schedulers)]
         await asyncio.sleep(WARM_SECONDS)
-        due = datetime.now(UTC) + timedelta(seconds=10 + runs / 5_000)
-        await asyncio.to_thread(line_up, cluster, BIG, runs, first=due, step=timedelta(0))
+        meter = Meter(roots=roots | {"client": [os.getpid()]})
+        await asyncio.to_thread(backlog.let_plan, cluster, decided_until=due - timedelta(seconds=1), next_at=due)
         await asyncio.to_thread(line_up, cluster, SMALL, count, first=due - timedelta(seconds=2), step=step)
-        await until(lambda: claimed(cluster, BIG) >= runs, seconds=240)
+        await until(lambda: claimed(cluster, TENANT) >= runs, seconds=400)
+        cpu = meter.micros_per(runs)
         await until(lambda: claimed(cluster, SMALL) >= count, seconds=60)
         await asyncio.sleep(1)
-    last = cluster.value("select max(claimed_at) from everwhen.attempts where tenant_id = %s", BIG)
-    return {"runs": runs, "claimed_in_s": round((last - due).total_seconds(), 2), "small": lags(cluster, SMALL)}
+    cpu["client"] = round(cpu["client"] - sum(cpu[name] for name in ("api", "scheduler", "database")), 1)
+    last, planned = (
+        cluster.value(f"select max({column}) from everwhen.{table} where tenant_id = %s", TENANT)
+        for column, table in (("claimed_at", "attempts"), ("planned_at", "runs"))
+    )
+    return {
+        "runs": runs,
+        "claimed_in_s": round((last - due).total_seconds(), 2),
+        "planned_s_before": round((due - planned).total_seconds(), 2),
+        "small": lags(cluster, SMALL),
+        "cpu_us": cpu,
+    }
 
 
 async def claims(cluster: Cluster, *, waiting: int, churn: int) -> dict[str, Any]:
@@ -238,9 +263,9 @@ async def claims(cluster: Cluster, *, waiting: int, churn: int) -> dict[str, Any
         dispatch = Dispatch(database, jitter=lambda: 0.0)
         past = datetime.now(UTC) - timedelta(minutes=30)
         line_up(cluster, BIG, 30_000, first=past, step=timedelta(0))
-        found["little waiting"] = await _timed(dispatch) | sizes(cluster)
+        found["little waiting"] = await _timed(cluster, dispatch) | sizes(cluster)
         line_up(cluster, BIG, waiting, first=past + timedelta(seconds=1), step=timedelta(0))
-        found[f"{waiting:,} waiting"] = await _timed(dispatch) | sizes(cluster)
+        found[f"{waiting:,} waiting"] = await _timed(cluster, dispatch) | sizes(cluster)
         started, done = time.monotonic(), 0
         while done < churn:
             part = min(50_000, churn - done)
@@ -249,12 +274,16 @@ async def claims(cluster: Cluster, *, waiting: int, churn: int) -> dict[str, Any
                 await _cycle(dispatch, limit=500)
             done += part
         spent = time.monotonic() - started
-        found[f"after {churn:,} cycles"] = await _timed(dispatch) | sizes(cluster) | {"per_s": round(churn / spent)}
+        found[f"after {churn:,} cycles"] = (
+            await _timed(cluster, dispatch) | sizes(cluster) | {"per_s": round(churn / spent)}
+        )
     return found
 
 
-async def _timed(dispatch: Dispatch) -> dict[str, Any]:
+async def _timed(cluster: Cluster, dispatch: Dispatch) -> dict[str, Any]:
     found: dict[str, Any] = {}
+    for limit in (1, 100):
+        found[f"claim of {limit}, pages"] = pages(cluster, limit)
     for limit in (1, 100):
         took: list[float] = []
         for _ in range(SAMPLES):
@@ -264,6 +293,25 @@ async def _timed(dispatch: Dispatch) -> dict[str, Any]:
             await dispatch.complete(BIG, "fleet", [_report(lease) for lease in leases])
         found[f"claim of {limit}, ms"] = [round(percentile(sorted(took), share), 2) for share in (0.5, 0.95)]
     return found
+
+
+def pages(cluster: Cluster, limit: int) -> int:
+    """Return how many pages a claim touches: of two, the second, since the first marks dead entries; none is kept."""
+    text = load("everwhen.dispatch")["claim_runs"]
+    now = datetime.now(UTC)
+    given = {
+        "tenant_ids": [BIG], "queues": [QUEUE], "quotas": [limit], "tasks": [TASK], "capped": [], "limit": limit,
+        "worker": "pages", "lease_seconds": 60.0, "deadline_grace_seconds": 5.0, "now": now, "open_tenants": [BIG],
+        "open_queues": [QUEUE], "free_tenants": [BIG],
+    }  # fmt: skip
+    touched = 0
+    for _ in range(2):
+        with cluster.sql.transaction(force_rollback=True):
+            cluster.sql.execute("set local enable_seqscan = off")
+            plan = cluster.sql.execute(f"explain (analyze, buffers, timing off, format json) {text}", given).fetchone()
+        assert plan is not None
+        touched = plan[0][0]["Plan"]["Shared Hit Blocks"] + plan[0][0]["Plan"]["Shared Read Blocks"]
+    return touched
 
 
 async def _cycle(dispatch: Dispatch, *, limit: int) -> None:
@@ -297,7 +345,7 @@ async def measure(options: argparse.Namespace) -> None:
         makers = {
             "shares": lambda: shares(cluster, runs=options.shares),
             "noisy": lambda: noisy(cluster, seconds=options.seconds, waiting=options.waiting),
-            "storm": lambda: storm(cluster, runs=options.storm),
+            "storm": lambda: storm(cluster, runs=options.storm, schedulers=options.schedulers),
             "claims": lambda: claims(cluster, waiting=options.waiting, churn=options.churn),
         }
         for part in wanted:
@@ -311,6 +359,7 @@ def main() -> None:
     parser.add_argument("--waiting", type=int, default=1_000_000, help="runs of the big tenant that wait")
     parser.add_argument("--seconds", type=float, default=30.0, help="how long the small tenant is looked at, each time")
     parser.add_argument("--storm", type=int, default=100_000, help="runs that are due at one instant")
+    parser.add_argument("--schedulers", type=int, default=3, help="processes that plan them")
     parser.add_argument("--churn", type=int, default=864_000, help="cycles: ten a second for a day")
     parser.add_argument("--shares", type=int, default=14_000, help="runs until the shares are read")
     options = parser.parse_args()

@@ -123,8 +123,8 @@ def run_as_superuser(server: TestServer, fresh_database: str) -> Callable[[str],
     return run
 
 
-def claim(conn: psycopg.AsyncConnection[Any]) -> Awaitable[list[Lease]]:
-    return dispatch.claim_runs(
+def claim(conn: psycopg.AsyncConnection[Any], *, is_aged: bool = False) -> Awaitable[list[Lease]]:
+    return (dispatch.claim_aged if is_aged else dispatch.claim_runs)(
         conn,
         tenant_ids=[TENANT],
         queues=["line"],
@@ -280,11 +280,15 @@ async def test_a_line_that_grows_old_is_claimed_in_few_pages(tenant: Watched, ru
     conn = tenant.conn
     run_as_superuser(DEFINE)
     await claim(conn)
+    await claim(conn, is_aged=True)
     run_as_superuser(FILL)
+    young = await claim(conn)
     run_as_superuser("update everwhen.lanes set ageing_seconds = 0.1")
+    told = await claim(conn)
 
-    pages, leases = await tenant.pages(lambda: claim(conn))
+    pages, leases = await tenant.pages(lambda: claim(conn, is_aged=True))
 
+    assert (young[0].has_old, told[0].has_old, leases[0].has_old) == (False, True, True)
     assert len(leases) == BATCH
     assert pages <= MOST_PAGES_A_ROW * BATCH
 

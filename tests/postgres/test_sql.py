@@ -31,6 +31,27 @@ def test_statements_carry_their_name_and_lose_their_comments():
     assert statements["first"] == "/* everwhen.demo.first */\nselect 1 as number\n  where true"
 
 
+def test_what_statements_share_is_written_once():
+    text = """
+-- fragment: rest
+-- What both have.
+from generate_series(1, 3) n;
+-- name: all
+select n
+-- include: rest
+-- name: even
+select n
+-- include: rest
+where n % 2 = 0;
+"""
+    statements = parse(text, package="demo")
+
+    assert dict(statements) == {
+        "all": "/* demo.all */\nselect n\nfrom generate_series(1, 3) n",
+        "even": "/* demo.even */\nselect n\nfrom generate_series(1, 3) n\nwhere n % 2 = 0",
+    }
+
+
 def test_a_misspelt_name_is_answered_with_the_right_ones():
     with pytest.raises(StatementError, match="has no statement named frist; it has: first, second"):
         parse(TEXT, package="everwhen.demo")["frist"]
@@ -41,6 +62,7 @@ def test_a_misspelt_name_is_answered_with_the_right_ones():
     [
         ("select 1\n-- name: late\nselect 1", "demo/queries.sql:1: text before the first"),
         ("-- name: twice\nselect 1\n-- name: twice\nselect 1", "demo/queries.sql:3: the name twice is taken"),
+        ("-- name: odd\nselect 1\n-- include: rest", "demo/queries.sql:3: no fragment named rest stands above"),
         ("-- name: empty\n-- nothing\n-- name: next\nselect 1", "the statement empty is empty"),
     ],
 )

@@ -92,7 +92,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     `resources`, which it takes of its worker's, are JSON text.
 
     `is_limited`: its task says that not all of its runs may be under way at once, or begin at once. `is_stale`: there
-    is a limit of which the claim did not know.
+    is a limit of which the claim did not know. `has_old`: something in the lines of the claim has grown old.
     """
 
     tenant_id: UUID
@@ -115,6 +115,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     is_limited: bool
     resources: str | None
     is_stale: bool
+    has_old: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -194,15 +194,118 @@ cross join lateral (
   where l.tenant_id = t.tenant_id and l.has_tenant_limit
   limit %(limit)s) l;
 
+-- fragment: lease_candidates
+-- Lease what stands at the places of `candidate`, with what each counts for. Rows are deleted by their place (ctid), and
+-- tasks and runs are looked up behind OFFSET 0, once each: whatever the statistics say, no plan of this scans a table.
+), taken as (
+  delete from everwhen.waiting w
+  using candidate c
+  where w.ctid = c.place
+  returning w.*, c.limit_key
+), given as materialized (
+  select w.tenant_id, w.run_id, w.queue, w.task, w.attempts + 1 as attempt, w.failures, w.priority, w.expires_at,
+         everwhen.new_lease_token() as lease_token,
+         least(%(now)s::timestamptz + make_interval(secs => least(%(lease_seconds)s::float8, t.heartbeat_timeout_seconds)),
+               t.deadline_at + make_interval(secs => %(deadline_grace_seconds)s)) as lease_until,
+         t.deadline_at, t.heartbeat_timeout_seconds, t.total_deadline_seconds, w.is_followed, w.policy, w.limit_key, t.is_limited,
+         t.resources,
+         -- A policy that cannot be read allows one attempt (see reports.py), and must not keep its line from moving.
+         case when t.most_attempts ~ '^[1-9][0-9]{0,3}$' then t.most_attempts::int else 1 end as max_attempts
+  from taken w
+  cross join lateral (
+    select t.heartbeat_timeout_seconds, t.total_deadline_seconds, t.most_attempts, t.is_limited, t.resources,
+           least(%(now)s::timestamptz + make_interval(secs => t.timeout_seconds),
+                 case when t.total_deadline_seconds is not null then -- only then is the run looked at; a missed one counts anew
+                   (select greatest(r.due_at, r.planned_at) from everwhen.runs r where r.tenant_id = w.tenant_id and r.run_id = w.run_id)
+                   + make_interval(secs => t.total_deadline_seconds) end) as deadline_at
+    from (
+      -- What the run's own policy says, a workflow's node's, holds over what its task says.
+      select coalesce((w.policy ->> 'heartbeat_timeout_seconds')::float8, t.heartbeat_timeout_seconds) as heartbeat_timeout_seconds,
+             coalesce((w.policy ->> 'total_deadline_seconds')::float8, t.total_deadline_seconds) as total_deadline_seconds,
+             coalesce((w.policy ->> 'timeout_seconds')::float8, t.timeout_seconds) as timeout_seconds,
+             coalesce(w.policy #>> '{retry,max_attempts}', t.retry ->> 'max_attempts') as most_attempts,
+             num_nonnulls(t.max_in_flight, t.rate, t.concurrency, t.requires) > 0 as is_limited,
+             t.requires #> '{resources}' as resources
+      from everwhen.tasks t
+      where t.tenant_id = w.tenant_id and t.name = w.task) t
+    offset 0) t
+), leased as (
+  insert into everwhen.leases
+    (tenant_id, run_id, queue, task, worker, attempt, failures, priority, expires_at, lease_token, lease_until,
+     claimed_at, deadline_at, heartbeat_seconds, is_followed, policy, is_capped, limit_key)
+  select tenant_id, run_id, queue, task, %(worker)s, attempt, failures, priority, expires_at, lease_token, lease_until,
+         %(now)s, deadline_at, heartbeat_timeout_seconds, is_followed, policy, queue = any(%(capped)s::text[]), limit_key
+  from given
+), logged as (
+  insert into everwhen.events (tenant_id, run_id, at, kind, attempt)
+  select tenant_id, run_id, %(now)s, 'claimed', attempt from given
+)
+select g.tenant_id, g.run_id, g.task, g.queue, g.priority, g.attempt, g.lease_token, g.lease_until,
+       %(now)s::timestamptz as claimed_at, g.deadline_at, r.nominal_at, r.due_at, r.input, r.stands_for, r.schedule,
+       g.max_attempts, greatest(r.due_at, r.planned_at) + make_interval(secs => g.total_deadline_seconds) as total_deadline_at,
+       g.is_limited, g.resources::text as resources,
+       -- A limit that this claim did not know of when it looked at the lines: it begins anew. Asked once.
+       (select exists (
+          select from everwhen.lanes l
+          where l.tenant_id = any(%(open_tenants)s::uuid[]) and l.queue = any(%(open_queues)s::text[])
+            and (l.max_in_flight is not null or l.is_limited or l.has_tenant_limit))
+        or exists (
+          select from everwhen.tenant_limits t
+          where t.tenant_id = any(%(free_tenants)s::uuid[]) and t.in_flight is not null)) as is_stale
+
+-- fragment: any_old
+-- Whether anything in these lines has grown old: one look at the oldest run of each. Asked once.
+       , (select exists (
+          select from everwhen.lanes l
+          cross join lateral (
+            select w.available_at
+            from everwhen.waiting w
+            where w.queue = l.queue and w.tenant_id = l.tenant_id and w.priority >= 0 -- the predicate of waiting_lanes
+            order by w.available_at
+            limit 1) w
+          where l.tenant_id = any(%(tenant_ids)s::uuid[]) and l.queue = any(%(queues)s::text[])
+            and w.available_at <= %(now)s::timestamptz - make_interval(secs => l.ageing_seconds))) as has_old
+
+-- fragment: leased_runs
+from given g
+cross join lateral (
+  select r.nominal_at, r.due_at, r.planned_at, r.input::text as input, r.stands_for::text as stands_for,
+         (select s.name from everwhen.schedules s where s.tenant_id = r.tenant_id and s.uid = r.schedule_uid) as schedule
+  from everwhen.runs r
+  where r.tenant_id = g.tenant_id and r.run_id = g.run_id
+  offset 0) r;
+
 -- name: claim_runs
--- Take due runs from the given lanes: first those that have waited longer than their lane's ageing for each step that
--- their priority lies below the highest, oldest first; then by priority, then by due time. What another claim has just
--- taken of the old is passed over, and this one goes on by priority. One probe of the line's key for each priority walks
--- straight to the due rows, past those planned ahead. Rows are deleted by their place (ctid), and tasks and runs are looked
--- up behind OFFSET 0, once each: whatever the statistics say, no plan of this statement scans a table. Or it is told their
--- places, by a claim that has locked them and decided on their limits (claim_limits/service.py); then it is told no lane.
+-- Take due runs from the given lanes by priority, then by due time. One probe of the line's key for each priority walks
+-- straight to the due rows, past those planned ahead. This is the claim that nearly all are: where something has grown
+-- old, which it tells, claim_aged has to take its place (dispatch/taking.py).
 with candidate as materialized (
-  select w.place, null as limit_key
+  select w.place, null::text as limit_key
+  from unnest(%(tenant_ids)s::uuid[], %(queues)s::text[], %(quotas)s::int[]) as lane (tenant_id, queue, quota)
+  cross join lateral (
+    select w.place
+    from generate_series(9, 0, -1) p
+    cross join lateral (
+      select w.ctid as place
+      from everwhen.waiting w
+      where w.tenant_id = lane.tenant_id and w.queue = lane.queue and w.priority = p and w.available_at <= %(now)s
+        and (w.expires_at is null or w.expires_at > %(now)s)
+        and (%(tasks)s::text[] is null or w.task = any(%(tasks)s::text[]))
+      order by w.available_at
+      limit lane.quota
+      for update skip locked) w
+    limit lane.quota) w
+  limit %(limit)s
+-- include: lease_candidates
+-- include: any_old
+-- include: leased_runs
+
+-- name: claim_aged
+-- The same: first those that have waited longer than their lane's ageing for each step that their priority lies below the
+-- highest, oldest first; then the others. What another claim has just taken of the old is passed over, and this one goes
+-- on by priority.
+with candidate as materialized (
+  select w.place, null::text as limit_key
   from unnest(%(tenant_ids)s::uuid[], %(queues)s::text[], %(quotas)s::int[]) as lane (tenant_id, queue, quota)
   cross join lateral (
     -- What has grown old, oldest first: one look at the oldest run of the line says whether there can be any.
@@ -251,72 +354,20 @@ with candidate as materialized (
         limit lane.quota
         for update skip locked) w) w
     limit lane.quota) w
-  union all
-  select chosen.place::tid, chosen.limit_key
+  limit %(limit)s
+-- include: lease_candidates
+-- include: any_old
+-- include: leased_runs
+
+-- name: claim_chosen
+-- Lease those at places that the same transaction has locked and chosen, by their limits or because they were named.
+with candidate as materialized (
+  select chosen.place::tid as place, chosen.limit_key
   from unnest(%(places)s::text[], %(limit_keys)s::text[]) as chosen (place, limit_key)
   limit %(limit)s
-), taken as (
-  delete from everwhen.waiting w
-  using candidate c
-  where w.ctid = c.place
-  returning w.*, c.limit_key
-), given as materialized (
-  select w.tenant_id, w.run_id, w.queue, w.task, w.attempts + 1 as attempt, w.failures, w.priority, w.expires_at,
-         everwhen.new_lease_token() as lease_token,
-         least(%(now)s + make_interval(secs => least(%(lease_seconds)s::float8, t.heartbeat_timeout_seconds)),
-               t.deadline_at + make_interval(secs => %(deadline_grace_seconds)s)) as lease_until,
-         t.deadline_at, t.heartbeat_timeout_seconds, t.total_deadline_seconds, w.is_followed, w.policy, w.limit_key, t.is_limited,
-         t.resources,
-         -- A policy that cannot be read allows one attempt (see reports.py), and must not keep its line from moving.
-         case when t.most_attempts ~ '^[1-9][0-9]{0,3}$' then t.most_attempts::int else 1 end as max_attempts
-  from taken w
-  cross join lateral (
-    select t.heartbeat_timeout_seconds, t.total_deadline_seconds, t.most_attempts, t.is_limited, t.resources,
-           least(%(now)s + make_interval(secs => t.timeout_seconds),
-                 case when t.total_deadline_seconds is not null then -- only then is the run looked at; a missed one counts anew
-                   (select greatest(r.due_at, r.planned_at) from everwhen.runs r where r.tenant_id = w.tenant_id and r.run_id = w.run_id)
-                   + make_interval(secs => t.total_deadline_seconds) end) as deadline_at
-    from (
-      -- What the run's own policy says, a workflow's node's, holds over what its task says.
-      select coalesce((w.policy ->> 'heartbeat_timeout_seconds')::float8, t.heartbeat_timeout_seconds) as heartbeat_timeout_seconds,
-             coalesce((w.policy ->> 'total_deadline_seconds')::float8, t.total_deadline_seconds) as total_deadline_seconds,
-             coalesce((w.policy ->> 'timeout_seconds')::float8, t.timeout_seconds) as timeout_seconds,
-             coalesce(w.policy #>> '{retry,max_attempts}', t.retry ->> 'max_attempts') as most_attempts,
-             num_nonnulls(t.max_in_flight, t.rate, t.concurrency, t.requires) > 0 as is_limited,
-             t.requires #> '{resources}' as resources
-      from everwhen.tasks t
-      where t.tenant_id = w.tenant_id and t.name = w.task) t
-    offset 0) t
-), leased as (
-  insert into everwhen.leases
-    (tenant_id, run_id, queue, task, worker, attempt, failures, priority, expires_at, lease_token, lease_until,
-     claimed_at, deadline_at, heartbeat_seconds, is_followed, policy, is_capped, limit_key)
-  select tenant_id, run_id, queue, task, %(worker)s, attempt, failures, priority, expires_at, lease_token, lease_until,
-         %(now)s, deadline_at, heartbeat_timeout_seconds, is_followed, policy, queue = any(%(capped)s::text[]), limit_key
-  from given
-), logged as (
-  insert into everwhen.events (tenant_id, run_id, at, kind, attempt)
-  select tenant_id, run_id, %(now)s, 'claimed', attempt from given
-)
-select g.tenant_id, g.run_id, g.task, g.queue, g.priority, g.attempt, g.lease_token, g.lease_until,
-       %(now)s::timestamptz as claimed_at, g.deadline_at, r.nominal_at, r.due_at, r.input, r.stands_for, r.schedule,
-       g.max_attempts, greatest(r.due_at, r.planned_at) + make_interval(secs => g.total_deadline_seconds) as total_deadline_at,
-       g.is_limited, g.resources::text as resources,
-       -- A limit that this claim did not know of when it looked at the lines: it begins anew. Asked once.
-       (select exists (
-          select from everwhen.lanes l
-          where l.tenant_id = any(%(open_tenants)s::uuid[]) and l.queue = any(%(open_queues)s::text[])
-            and (l.max_in_flight is not null or l.is_limited or l.has_tenant_limit))
-        or exists (
-          select from everwhen.tenant_limits t
-          where t.tenant_id = any(%(free_tenants)s::uuid[]) and t.in_flight is not null)) as is_stale
-from given g
-cross join lateral (
-  select r.nominal_at, r.due_at, r.planned_at, r.input::text as input, r.stands_for::text as stands_for,
-         (select s.name from everwhen.schedules s where s.tenant_id = r.tenant_id and s.uid = r.schedule_uid) as schedule
-  from everwhen.runs r
-  where r.tenant_id = g.tenant_id and r.run_id = g.run_id
-  offset 0) r;
+-- include: lease_candidates
+       , false as has_old
+-- include: leased_runs
 
 -- name: look_at_named
 -- Where runs stand that a claim named and did not get. `queue` null: not in any line.

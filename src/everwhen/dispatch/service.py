@@ -24,21 +24,19 @@ import psycopg
 from everwhen import failpoints, metrics
 from everwhen.claim_limits import releasing
 from everwhen.claim_limits import service as claim_limits
-from everwhen.claim_limits.model import CandidateRow
-from everwhen.claim_limits.sitting import LaneKey, Line
+from everwhen.claim_limits.sitting import Line
 from everwhen.core import lanes as fairness
-from everwhen.core.capability import Capacity
 from everwhen.core.fleets import PLATFORM
 from everwhen.core.lanes import Lane, Share
 from everwhen.core.lifecycle import TERMINAL, Refused, Transition
 from everwhen.core.named import Asked, Named
-from everwhen.core.targets import WORKFLOW_QUEUE
 from everwhen.dispatch import naming, reports, sharing, store
 from everwhen.dispatch.loads import freed_lanes, wake_freed, with_load
 from everwhen.dispatch.model import DEADLINE_GRACE_SECONDS, HeldLease, Lease, Moved, Renewal, ToRenew
 from everwhen.dispatch.refusals import Reporter, answer_to, refusal_of, refuse, was_closed, without_payload
 from everwhen.dispatch.reports import Closing
 from everwhen.dispatch.sharing import Round
+from everwhen.dispatch.taking import Aged, AgedLines, Claim, UnmarkedLanes, take
 from everwhen.errors import Unavailable
 from everwhen.postgres.pool import Connection, Database
 from everwhen.runs.ends import Ended, OnEnded, nobody_follows
@@ -51,32 +49,6 @@ UNSTORABLE: Final = (psycopg.DataError, psycopg.errors.ProgramLimitExceeded, psy
 """What PostgreSQL says of JSON that it cannot hold: NUL, lone surrogates, numbers without end, depth without end."""
 
 UNREADABLE: Final = f"it nests deeper than {reports.MOST_DEPTH}, or holds a number that is too large to be read"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """What a worker asks for. `tenant_id` None: a worker of the platform, at queues that tenants share.
-
-    With `run_ids` it asks for these, of one tenant, and for no others.
-    """
-
-    tenant_id: UUID | None
-    queues: tuple[str, ...]
-    tasks: tuple[str, ...] | None
-    worker: str
-    limit: int
-    lease_seconds: float
-    instance: UUID | None = None
-    """The worker, as it announced itself; None: it did not."""
-    run_ids: tuple[UUID, ...] | None = None
-    labels: tuple[tuple[str, str], ...] = ()
-    free: tuple[tuple[str, float], ...] = ()
-    """What the worker is, and what is free of its resources."""
-
-    @property
-    def capacity(self) -> Capacity:
-        """Return what may be asked of the worker."""
-        return Capacity(labels=dict(self.labels), free=dict(self.free))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,19 +66,6 @@ class Grant:
     named: Mapping[UUID, Named] = field(default_factory=dict[UUID, Named])
 
 
-class UnmarkedLanes(Exception):  # noqa: N818  # rolls a claim back, which begins anew
-    """Runs of these lines were taken without being counted.
-
-    Those of limited tasks wait in them and nobody has noted it; or, where they are `stale`, there is a limit of their
-    tenant's that nobody has noted, or one that was set when the claim had looked.
-    """
-
-    def __init__(self, lanes: set[LaneKey], *, stale: bool = False) -> None:
-        super().__init__()
-        self.lanes = lanes
-        self.stale = stale
-
-
 class Dispatch:
     """The use-cases of the hot path. Every method is one transaction, as a rule."""
 
@@ -115,9 +74,12 @@ class Dispatch:
         self._jitter = jitter
         self._on_ended = on_ended
         self._turn = Round()
+        self._aged = Aged()
 
     async def claim(self, claim: Claim, *, now: datetime | None = None) -> Grant:
         """Lease up to `limit` due runs; no lease is an ordinary answer."""
+        line = claim.tenant_id, claim.queues
+        claim = replace(claim, heeds_age=line in self._aged)
         for _ in range(MOST_TRIES):
             try:
                 async with self._transaction(claim.tenant_id) as conn:
@@ -125,7 +87,10 @@ class Dispatch:
                     failpoints.hit("claim.before_commit")
             except UnmarkedLanes as met:
                 await self._mark(claim.tenant_id, met)
+            except AgedLines:
+                claim = replace(claim, heeds_age=True)
             else:
+                self._aged.note(line, has_old=bool(grant.leases) and grant.leases[0].has_old)
                 failpoints.hit("claim.after_commit")
                 metrics.CLAIMED.inc(len(grant.leases))
                 naming.count(grant.named)
@@ -332,7 +297,7 @@ async def _claim_named(
     sitting = await claim_limits.choose_named(
         conn, lines, run_ids=run_ids, tasks=claim.tasks, limit=claim.limit, now=now, capacity=claim.capacity
     )
-    leases = await _take(conn, claim, (), now=now, capped=shares, chosen=sitting.taken) if sitting.taken else []
+    leases = await take(conn, claim, (), now=now, capped=shares, chosen=sitting.taken) if sitting.taken else []
     await claim_limits.settle(conn, sitting)
     if (
         not leases
@@ -373,7 +338,7 @@ async def _leased(
     """Lease; return as well when another look is worth while, where limits know."""
     if any(share.lane.is_limited for share in shares):
         return await _take_within_limits(conn, claim, shares, now=now, is_second=is_second)
-    leases = await _take(conn, claim, shares, capped=shares, now=now)
+    leases = await take(conn, claim, shares, capped=shares, now=now)
     if unmarked := {(lease.tenant_id, lease.queue) for lease in leases if lease.is_limited}:
         raise UnmarkedLanes(unmarked)
     return leases, None
@@ -394,50 +359,9 @@ async def _take_within_limits(
     )
     leases: list[Lease] = []
     if sitting.taken:
-        leases = await _take(conn, claim, (), capped=shares, now=now, chosen=sitting.taken)
+        leases = await take(conn, claim, (), capped=shares, now=now, chosen=sitting.taken)
     await claim_limits.settle(conn, sitting)
     return leases, sitting.look_at
-
-
-async def _take(
-    conn: Connection,
-    claim: Claim,
-    shares: Sequence[Share],
-    *,
-    capped: Sequence[Share],
-    now: datetime,
-    chosen: Sequence[CandidateRow] = (),
-) -> list[Lease]:
-    leases = await store.claim_runs(
-        conn,
-        tenant_ids=[share.lane.tenant_id for share in shares],
-        queues=[share.lane.queue for share in shares],
-        quotas=[share.quota for share in shares],
-        tasks=claim.tasks,
-        capped={
-            each.lane.queue for each in capped if each.lane.max_in_flight is not None or each.lane.has_tenant_limit
-        },
-        limit=claim.limit,
-        worker=claim.worker,
-        lease_seconds=claim.lease_seconds,
-        deadline_grace_seconds=DEADLINE_GRACE_SECONDS,
-        now=now,
-        places=[row.place for row in chosen],
-        limit_keys=[row.limit_key for row in chosen],
-        open_tenants=[claim.tenant_id] if claim.tenant_id is not None else (),
-        open_queues={each.lane.queue for each in capped if not _is_known(each.lane)},
-        free_tenants={each.lane.tenant_id for each in capped if not _is_known(each.lane, of_tenant=True)},
-    )
-    if leases and leases[0].is_stale:
-        raise UnmarkedLanes({(share.lane.tenant_id, share.lane.queue) for share in capped}, stale=True)
-    return leases
-
-
-def _is_known(lane: Lane, *, of_tenant: bool = False) -> bool:
-    """Say whether a claim knows that a line is limited; or its tenant, where it could be."""
-    if of_tenant:
-        return lane.has_tenant_limit or lane.queue == WORKFLOW_QUEUE
-    return lane.has_tenant_limit or lane.is_limited or lane.max_in_flight is not None
 
 
 async def close(

@@ -112,13 +112,11 @@ async def claim_runs(
     lease_seconds: float,
     deadline_grace_seconds: float,
     now: datetime,
-    places: Sequence[str] = (),
-    limit_keys: Sequence[str | None] = (),
     open_tenants: Collection[UUID] = (),
     open_queues: Collection[str] = (),
     free_tenants: Collection[UUID] = (),
 ) -> list[Lease]:
-    """Lease up to `limit` due runs to `worker`, at most the quota from each lane; or those at `places`, and no lane.
+    """Lease up to `limit` due runs to `worker`, at most the quota from each lane, as if nothing had grown old.
 
     Of the queues that are `capped` the end of each lease wakes whoever waits for room. The lines of `open_tenants` at
     `open_queues` are not held, and are believed to have no limit, and `free_tenants` to have none over all of their
@@ -135,13 +133,79 @@ async def claim_runs(
         "lease_seconds": lease_seconds,
         "deadline_grace_seconds": deadline_grace_seconds,
         "now": now,
-        "places": list(places),
-        "limit_keys": list(limit_keys),
         "open_tenants": sorted(open_tenants),
         "open_queues": sorted(open_queues),
         "free_tenants": sorted(free_tenants),
     }
     return await fetch_all(conn, _SQL["claim_runs"], params, Lease)
+
+
+async def claim_aged(
+    conn: Conn,
+    *,
+    tenant_ids: Sequence[UUID],
+    queues: Sequence[str],
+    quotas: Sequence[int],
+    tasks: Sequence[str] | None,
+    capped: Collection[str],
+    limit: int,
+    worker: str,
+    lease_seconds: float,
+    deadline_grace_seconds: float,
+    now: datetime,
+    open_tenants: Collection[UUID] = (),
+    open_queues: Collection[str] = (),
+    free_tenants: Collection[UUID] = (),
+) -> list[Lease]:
+    """Do the same, and take what has grown old first."""
+    params = {
+        "tenant_ids": list(tenant_ids),
+        "queues": list(queues),
+        "quotas": list(quotas),
+        "tasks": None if tasks is None else list(tasks),
+        "capped": sorted(capped),
+        "limit": limit,
+        "worker": worker,
+        "lease_seconds": lease_seconds,
+        "deadline_grace_seconds": deadline_grace_seconds,
+        "now": now,
+        "open_tenants": sorted(open_tenants),
+        "open_queues": sorted(open_queues),
+        "free_tenants": sorted(free_tenants),
+    }
+    return await fetch_all(conn, _SQL["claim_aged"], params, Lease)
+
+
+async def claim_chosen(
+    conn: Conn,
+    *,
+    places: Sequence[str],
+    limit_keys: Sequence[str | None],
+    capped: Collection[str],
+    limit: int,
+    worker: str,
+    lease_seconds: float,
+    deadline_grace_seconds: float,
+    now: datetime,
+    open_tenants: Collection[UUID] = (),
+    open_queues: Collection[str] = (),
+    free_tenants: Collection[UUID] = (),
+) -> list[Lease]:
+    """Lease those at `places`, which the same transaction has locked, each counted for its limit key."""
+    params = {
+        "places": list(places),
+        "limit_keys": list(limit_keys),
+        "capped": sorted(capped),
+        "limit": limit,
+        "worker": worker,
+        "lease_seconds": lease_seconds,
+        "deadline_grace_seconds": deadline_grace_seconds,
+        "now": now,
+        "open_tenants": sorted(open_tenants),
+        "open_queues": sorted(open_queues),
+        "free_tenants": sorted(free_tenants),
+    }
+    return await fetch_all(conn, _SQL["claim_chosen"], params, Lease)
 
 
 async def look_at_named(

@@ -911,7 +911,7 @@ CREATE TABLE everwhen.leases (
     is_capped boolean DEFAULT false NOT NULL,
     limit_key text
 )
-WITH (fillfactor='50');
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='2000');
 
 ALTER TABLE ONLY everwhen.leases FORCE ROW LEVEL SECURITY;
 
@@ -1595,7 +1595,8 @@ CREATE TABLE everwhen.waiting (
     parked_at timestamp with time zone,
     CONSTRAINT waiting_parked_check CHECK (((priority < 0) = ((limit_group IS NOT NULL) AND (limit_group < 'parked!'::text) AND (limit_group >= 'parked '::text)))),
     CONSTRAINT waiting_priority_check CHECK (((priority >= '-10'::integer) AND (priority <= 9)))
-);
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_insert_scale_factor='0', autovacuum_vacuum_insert_threshold='100000', autovacuum_analyze_scale_factor='0.02', autovacuum_analyze_threshold='2000');
 
 ALTER TABLE ONLY everwhen.waiting FORCE ROW LEVEL SECURITY;
 

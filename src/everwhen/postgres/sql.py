@@ -4,6 +4,15 @@
     -- Why it is written so.
     select …
 
+What several statements have in common is written once, as a fragment, which a line of its own puts in its place:
+
+    -- fragment: lease_candidates
+    ), taken as (delete …
+
+    -- name: claim_runs
+    with candidate as (…
+    -- include: lease_candidates
+
 Each statement is sent with a `/* everwhen.runs.claim_runs */` in front, so that pg_stat_statements, the slow-query log
 and pg_stat_activity name the function. Whole-line comments stay in the file: the server need not read them each time.
 """
@@ -15,7 +24,7 @@ from typing import LiteralString, cast
 
 Query = LiteralString
 
-_NAME = re.compile(r"^--\s*name:\s*(?P<name>[a-z][a-z0-9_]*)\s*$")
+_NAME = re.compile(r"^--\s*(?P<what>name|fragment|include):\s*(?P<name>[a-z][a-z0-9_]*)\s*$")
 
 
 class StatementError(Exception):
@@ -56,17 +65,26 @@ def load(package: str) -> Statements:
 def parse(text: str, *, package: str) -> Statements:
     """Split the text at its name lines. Text before the first name, a name given twice or left empty is an error."""
     bodies: dict[str, list[str]] = {}
+    fragments: dict[str, list[str]] = {}
     current: list[str] | None = None
     for number, line in enumerate(text.splitlines(), start=1):
-        if found := _NAME.match(line):
-            current = _begin(bodies, found["name"], where=f"{package}/queries.sql:{number}")
-        elif not line.strip() or line.lstrip().startswith("--"):
+        where = f"{package}/queries.sql:{number}"
+        found = _NAME.match(line)
+        if found and found["what"] != "include":
+            current = _begin(bodies if found["what"] == "name" else fragments, found["name"], where=where)
+        elif found is None and (not line.strip() or line.lstrip().startswith("--")):
             continue
         elif current is None:
-            raise StatementError(f"{package}/queries.sql:{number}: text before the first `-- name:` line")
+            raise StatementError(f"{where}: text before the first `-- name:` line")
         else:
-            current.append(line)
+            current.extend([line] if found is None else _included(fragments, found["name"], where=where))
     return Statements(package, {name: _query(package, name, lines) for name, lines in bodies.items()})
+
+
+def _included(fragments: Mapping[str, list[str]], name: str, *, where: str) -> list[str]:
+    if name not in fragments:
+        raise StatementError(f"{where}: no fragment named {name} stands above; write it first")
+    return [line.removesuffix(";") for line in fragments[name]]
 
 
 def _begin(bodies: dict[str, list[str]], name: str, *, where: str) -> list[str]:
