@@ -1,6 +1,6 @@
 # Everwhen: every task of the project. Bare `make` lists them. Needs only Python >= 3.11 and make.
 .DEFAULT_GOAL := help
-.PHONY: help setup up test test-pg15 check format conformance bench bench-bars bench-fairness system browser brokers k8s chaos api-fuzz db migration schema docs clean
+.PHONY: help setup up test test-pg15 check format conformance bench bench-bars bench-fairness system browser brokers k8s chaos api-fuzz clients db migration release-baseline schema docs clean
 SHELL := /bin/bash
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
@@ -14,7 +14,7 @@ RUN := $(BIN)/
 export UV_SYSTEM_CERTS := 1
 
 help: ## List the targets
-	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 $(STAMP): pyproject.toml uv.lock
 	@test -n "$(PYTHON)" || { echo "make: no Python >= 3.11 on the PATH; set PYTHON=/path/to/python3" >&2; exit 1; }
@@ -29,11 +29,11 @@ up: $(STAMP) ## Start everything on an embedded PostgreSQL and watch a scheduled
 	@exec $(RUN)everwhen up
 
 test: $(STAMP) ## Run the tests (real PostgreSQL, no network)
-	@$(RUN)pytest -n 2 -q tests --ignore=tests/system --ignore=tests/browser --ignore=tests/brokers --ignore=tests/k8s
+	@$(RUN)pytest -n 2 -q tests --ignore=tests/system --ignore=tests/browser --ignore=tests/brokers --ignore=tests/k8s --ignore=tests/clients
 
 test-pg15: $(STAMP) ## Run the tests that use a database on PostgreSQL 15 (apt installs Debian's if it is missing)
 	@test -x $(PG15_BIN)/postgres || apt-get install -y --no-install-recommends postgresql-15
-	@EVERWHEN_TEST_PG_BIN=$(PG15_BIN) $(RUN)pytest -n 2 -q tests --ignore=tests/system --ignore=tests/browser --ignore=tests/brokers --ignore=tests/k8s --ignore=tests/core
+	@EVERWHEN_TEST_PG_BIN=$(PG15_BIN) $(RUN)pytest -n 2 -q tests --ignore=tests/system --ignore=tests/browser --ignore=tests/brokers --ignore=tests/k8s --ignore=tests/clients --ignore=tests/core
 
 check: $(STAMP) ## Format, lint, types and import contracts
 	@$(RUN)ruff format --check .
@@ -70,6 +70,11 @@ api-fuzz: $(STAMP) ## Schemathesis over every operation with a token of each rol
 	@UV_PROJECT_ENVIRONMENT=.venv $(BIN)/uv sync --quiet --frozen --inexact --extra local --group fuzz --python $(BIN)/python
 	@$(RUN)python -m tests.api_fuzz
 
+clients: $(STAMP) ## Generate a Python and a TypeScript client from the document, compile and use them (needs npm, Node 20 or later)
+	@UV_PROJECT_ENVIRONMENT=.venv $(BIN)/uv sync --quiet --frozen --inexact --extra local --group clients --python $(BIN)/python
+	@npm ci --silent --no-audit --no-fund --prefix tests/clients/typescript
+	@$(RUN)pytest -q -p no:xdist tests/clients --timeout 300
+
 conformance: $(STAMP) ## Every zone, transition (2000-2040) and policy against an independent oracle (about 10 minutes)
 	@$(RUN)python -m tests.core.conformance
 
@@ -89,6 +94,9 @@ db: $(STAMP) ## psql into the embedded server that `make up` is running
 
 schema: $(STAMP) ## Regenerate src/everwhen/postgres/schema.sql from the migrations
 	@$(RUN)python -m everwhen.postgres.snapshot
+
+release-baseline: $(STAMP) ## Keep the API as it is as the one that releases from here on must not break
+	@$(RUN)python -m tests.contracts.openapi_released
 
 migration: $(STAMP) ## Start a migration: make migration NAME=add_labels
 	@$(RUN)python -m everwhen.postgres.new_migration "$(NAME)"

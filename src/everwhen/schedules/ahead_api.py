@@ -118,7 +118,9 @@ async def forecast_tenant(*, access: Reader, start: From = None, hours: Hours = 
 
 
 @router.get(
-    "/v1/tenants/{tenant}/forecast.svg", response_class=Response, responses={200: {"content": {"image/svg+xml": {}}}}
+    "/v1/tenants/{tenant}/forecast.svg",
+    response_class=Response,
+    responses={200: {"content": {"image/svg+xml": {"schema": {"type": "string"}}}}},
 )
 async def draw_forecast(*, tenant: str, access: Reader, start: From = None, hours: Hours = DEFAULT_HOURS) -> Response:
     """Draw the forecast: an hour a row, a minute a column, with a table of the hours."""

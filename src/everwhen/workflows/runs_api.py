@@ -75,7 +75,7 @@ async def get_workflow_run(*, run: RunRef, access: Reader) -> WorkflowRunOut:
 @router.get(
     "/v1/tenants/{tenant}/workflow-runs/{run}/graph.svg",
     response_class=Response,
-    responses={200: {"content": {"image/svg+xml": {}}}},
+    responses={200: {"content": {"image/svg+xml": {"schema": {"type": "string"}}}}},
 )
 async def draw_workflow_run(*, run: RunRef, access: Reader) -> Response:
     """Draw a workflow's run: its graph in layers, each node with its state, the critical path drawn heavier."""
