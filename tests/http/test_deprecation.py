@@ -72,6 +72,7 @@ def test_the_document_says_so_too(app):
 
     old = paths["/v1/old"]["get"]
     assert (old["deprecated"], old["x-sunset"], old["x-since"]) == (True, "2027-12-01", "0.1")
+    assert old["x-deprecated-since"] == "2026-12-01"
     assert not {"deprecated", "x-sunset", "x-since"} & set(paths["/v1/new"]["get"])
 
 

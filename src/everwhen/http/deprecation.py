@@ -73,6 +73,7 @@ def document_age(endpoint: object, operation: dict[str, Any]) -> None:
         operation["x-since"] = release
     if found := deprecation_of(endpoint):
         operation["deprecated"] = True
+        operation["x-deprecated-since"] = found.since.isoformat()
         operation["x-sunset"] = found.sunset.isoformat()
 
 
