@@ -13,7 +13,7 @@ TENANT = "acme"
 def main(url: str, token: str) -> None:
     client = AuthenticatedClient(base_url=url, token=token)
 
-    made = create_task.sync(TENANT, client=client, body=TaskIn(name="from-python", priority=7))
+    made = create_task.sync(TENANT, client=client, body=TaskIn(name="from-python", priority=7, tags=["from-python"]))
     assert isinstance(made, TaskOut), made
     assert (made.name, made.priority, made.revision) == ("from-python", 7, 1)
 
@@ -24,7 +24,7 @@ def main(url: str, token: str) -> None:
     assert scheduled.trigger["kind"] == "cron", scheduled.trigger
     assert scheduled.next_at is not None
 
-    tasks = list_tasks.sync(TENANT, client=client, filter_="name:from-python")
+    tasks = list_tasks.sync(TENANT, client=client, filter_="tag:from-python")
     schedules = list_schedules.sync(TENANT, client=client)
     assert tasks is not None, "an undocumented status"
     assert not isinstance(tasks, Problem), tasks
@@ -35,7 +35,7 @@ def main(url: str, token: str) -> None:
 
     missing = get_task.sync_detailed(TENANT, "nowhere", client=client)
     assert isinstance(missing.parsed, Problem), missing
-    assert (missing.status_code, missing.parsed.status, missing.parsed.code) == (404, 404, "task.not_found")
+    assert (missing.status_code, missing.parsed.status, missing.parsed.code) == (404, 404, "task.unknown")
     again = create_task.sync(TENANT, client=client, body=TaskIn(name="from-python"))
     assert isinstance(again, Problem), again
     assert again.status == 409, again

@@ -36,13 +36,17 @@ LastEventId = Annotated[
 ]
 Follow = Annotated[bool, Query(description="False: tell what there is by now, and end.")]
 
-# The body as a whole is text; that a message is an object is what its reader makes of it.
-_MESSAGES: Final[dict[str, Any]] = {
-    "type": "string",
-    "description": (
-        "Messages of the lines `event: ` (ready, reset or end), `id: ` (how far the stream is), `data: ` (JSON) and"
-        " `retry: ` (milliseconds), each ended by an empty line. Without an `event` the data are a `StreamedEventOut`."
-    ),
+# OpenAPI 3.2's word for what a stream is made of, which generators and fuzzers know already. A `schema` would be of the
+# body as a whole, which is text.
+_MESSAGE: Final[dict[str, Any]] = {
+    "type": "object",
+    "description": "One message. `id`: how far the stream is. Without an `event` its data are an event of a run.",
+    "properties": {
+        "event": {"type": "string", "enum": ["message", "ready", "reset", "end"]},
+        "id": {"type": "string"},
+        "data": {"type": "string", "contentMediaType": "application/json"},
+        "retry": {"type": "integer"},
+    },
 }
 _EXAMPLE: Final = 'id: 1796083200123456.8412\ndata: {"id":8412,"kind":"claimed","attempt":1}\n\n'
 _STREAM: Final[dict[int | str, dict[str, Any]]] = {
@@ -51,7 +55,7 @@ _STREAM: Final[dict[int | str, dict[str, Any]]] = {
             "Server-sent events. `ready` begins, each message without a name is one event as JSON, `reset` says that"
             " the id is not known any more, `end` says why nothing follows. A comment every 15 s tells that it lives."
         ),
-        "content": {MEDIA_TYPE: {"schema": _MESSAGES, "example": _EXAMPLE}},
+        "content": {MEDIA_TYPE: {"itemSchema": _MESSAGE, "example": _EXAMPLE}},
     }
 }
 

@@ -17,7 +17,7 @@ const path = { tenant: "acme" };
 
 const made = await client.POST("/v1/tenants/{tenant}/tasks", {
   params: { path },
-  body: { name: "from-typescript", priority: 7 },
+  body: { name: "from-typescript", priority: 7, tags: ["from-typescript"] },
 });
 check(made.data?.name === "from-typescript" && made.data.priority === 7 && made.data.revision === 1, made);
 
@@ -28,7 +28,7 @@ const scheduled = await client.POST("/v1/tenants/{tenant}/schedules", {
 check(scheduled.data?.next_at && scheduled.data.trigger.kind === "cron", scheduled);
 
 const tasks = await client.GET("/v1/tenants/{tenant}/tasks", {
-  params: { path, query: { filter: "name:from-typescript" } },
+  params: { path, query: { filter: "tag:from-typescript" } },
 });
 check(tasks.data?.items.map((each) => each.name).join() === "from-typescript", tasks);
 
@@ -39,7 +39,7 @@ const missing = await client.GET("/v1/tenants/{tenant}/tasks/{name}", {
   params: { path: { ...path, name: "nowhere" } },
 });
 const problem: Problem | undefined = missing.error;
-check(missing.response.status === 404 && problem?.status === 404 && problem.code === "task.not_found", missing);
+check(missing.response.status === 404 && problem?.status === 404 && problem.code === "task.unknown", missing);
 
 const again = await client.POST("/v1/tenants/{tenant}/tasks", { params: { path }, body: { name: "from-typescript" } });
 check(again.data === undefined && again.error?.status === 409, again);
