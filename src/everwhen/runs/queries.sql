@@ -510,33 +510,22 @@ limit %(limit)s;
 -- Runs of a schedule that were planned ahead and are not due: their schedule changed, so they were never due. A worker
 -- cannot have seen them. The event stays; the instant is decided anew under the new revision. A run that only a flex
 -- window keeps from being due belongs to an instant that has passed: it was decided, and stays. So does one that a
--- calendar has moved to before its instant, once it is due.
-with withdrawn as (
+-- calendar has moved to before its instant, once it is due. Those that wait and those behind the schedule's gate go in
+-- one statement, so that the counters of two days are locked in the order of their keys.
+with waited as (
   delete from everwhen.waiting w
   using everwhen.runs r
   where w.tenant_id = %(tenant_id)s and r.tenant_id = w.tenant_id and r.run_id = w.run_id
     and r.schedule_uid = %(schedule_uid)s and r.source = 'schedule'
     and r.run_id >= everwhen.first_run_id(%(now)s) and r.nominal_at > %(now)s and r.due_at > %(now)s and w.attempts = 0
   returning w.tenant_id, w.run_id
-), gone as (
-  delete from everwhen.runs r using withdrawn w where r.tenant_id = w.tenant_id and r.run_id = w.run_id
-  returning r.tenant_id, (r.due_at at time zone 'UTC')::date as day
-), given_back as (
-  insert into everwhen.run_counts as c (tenant_id, day, shard, runs)
-  select g.tenant_id, g.day, 0, -count(*) from gone g group by g.tenant_id, g.day order by 2
-  on conflict (tenant_id, day, shard) do update set runs = c.runs + excluded.runs
-)
-insert into everwhen.events (tenant_id, run_id, at, kind, reason)
-select tenant_id, run_id, %(now)s, 'unplanned', %(reason)s from withdrawn
-returning run_id;
-
--- name: withdraw_held
--- The same for those behind the schedule's gate.
-with withdrawn as (
+), gated as (
   delete from everwhen.held h
   where h.tenant_id = %(tenant_id)s and h.schedule_uid = %(schedule_uid)s and h.is_planned and h.due_at > %(now)s
     and (select r.nominal_at from everwhen.runs r where r.tenant_id = h.tenant_id and r.run_id = h.run_id) > %(now)s
   returning h.tenant_id, h.run_id
+), withdrawn as (
+  select tenant_id, run_id from waited union all select tenant_id, run_id from gated
 ), gone as (
   delete from everwhen.runs r using withdrawn w where r.tenant_id = w.tenant_id and r.run_id = w.run_id
   returning r.tenant_id, (r.due_at at time zone 'UTC')::date as day

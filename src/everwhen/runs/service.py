@@ -311,8 +311,7 @@ async def withdraw_planned(
 
     What has ended stays: nobody takes an end back.
     """
-    mine: dict[str, Any] = {"tenant_id": tenant_id, "schedule_uid": schedule_uid, "now": now, "reason": reason}
-    return await store.withdraw_planned(conn, **mine) + await store.withdraw_held(conn, **mine)
+    return await store.withdraw_planned(conn, tenant_id=tenant_id, schedule_uid=schedule_uid, now=now, reason=reason)
 
 
 async def _page(conn: Connection, asked: Asked, text: Filter, *, before: UUID, limit: int) -> Listed[RunView]:

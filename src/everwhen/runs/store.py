@@ -432,12 +432,6 @@ async def withdraw_planned(
     return await fetch_all(conn, _SQL["withdraw_planned"], params, UUID)
 
 
-async def withdraw_held(conn: Conn, *, tenant_id: UUID, schedule_uid: UUID, reason: str, now: datetime) -> list[UUID]:
-    """Take back what was planned for a schedule after `now` and is behind its gate; return the runs' ids."""
-    params = {"tenant_id": tenant_id, "schedule_uid": schedule_uid, "reason": reason, "now": now}
-    return await fetch_all(conn, _SQL["withdraw_held"], params, UUID)
-
-
 async def cancel_waiting(
     conn: Conn, *, tenant_id: UUID, run_id: UUID, reason: str, detail: str | None, now: datetime
 ) -> bool | None:
