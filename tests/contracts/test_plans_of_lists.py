@@ -81,7 +81,9 @@ PARTS = {
 NAMES = {"schedules": "nightly", "calendars": "c1", "workflows": "flow"}
 
 ELSEWHERE = {"list_audit", "list_platform_audit"}
-"""Lists that are asked by fields of their own."""
+"""Lists of the audit: their filter is a vocabulary of the common grammar, but they go back by the id of an event alone,
+and look back 90 days where a term has to be checked row by row, so that rows made for a page would not be looked at.
+"""
 
 LISTS = {
     operation["operationId"]: (path, operation["parameters"])
