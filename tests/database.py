@@ -48,6 +48,7 @@ class TestServer:
 
     embedded: EmbeddedPostgres
     seeded: list[str] = field(default_factory=list)
+    cleaners: dict[str, psycopg.Connection] = field(default_factory=dict)
 
     def superuser(self, database: str) -> str:
         return self.embedded.conninfo(SUPERUSER, database=database)
@@ -74,11 +75,21 @@ class TestServer:
 
     def clean(self, database: str) -> None:
         """Empty what tests have written; what migrations have written stays."""
-        with psycopg.connect(self.superuser(database), autocommit=True) as conn:
-            conn.execute("set session_replication_role = replica")  # no triggers, no foreign keys
-            for table in _filled_tables(conn):
-                if table not in self.seeded:
-                    conn.execute(sql.SQL("delete from {}").format(sql.Identifier("everwhen", table)))
+        try:
+            self._clean(database)
+        except psycopg.OperationalError:  # a test has ended every connection
+            self.cleaners.pop(database).close()
+            self._clean(database)
+
+    def _clean(self, database: str) -> None:
+        # One connection for all tests: in a new one the server reads its catalogue anew, which takes as long as a test.
+        if database not in self.cleaners:
+            self.cleaners[database] = psycopg.connect(self.superuser(database), autocommit=True)
+        conn = self.cleaners[database]
+        conn.execute("set session_replication_role = replica")  # no triggers, no foreign keys
+        for table in _filled_tables(conn):
+            if table not in self.seeded:
+                conn.execute(sql.SQL("delete from {}").format(sql.Identifier("everwhen", table)))
 
 
 @contextmanager
@@ -96,6 +107,8 @@ def run_server(bin_dir: Path | None = None) -> Iterator[TestServer]:
             server.seeded.extend(_filled_tables(conn))
         server.create(TEMPLATE, template=MIGRATED)
         yield server
+        for conn in server.cleaners.values():
+            conn.close()
 
 
 def _filled_tables(conn: psycopg.Connection) -> list[str]:
