@@ -3,7 +3,8 @@
 Nearly every claim finds nothing old in its lines, so it takes by priority alone (`claim_runs`). That statement tells
 whether something had grown old after all. Then nothing of it is kept: the claim begins anew with the one that takes
 what is old first (`claim_aged`), which costs a fifth more. The process remembers that for its next claims of the same
-lines (`Aged`), until they find nothing old. The memory is a hint: without it a claim is done twice, and nothing else.
+lines (`Aged`), until some in a row have found nothing old. The memory is a hint: without it a claim is done twice, and
+nothing else.
 
 Where limits decide, or runs are named, other statements have locked and chosen the places (`claim_chosen`).
 """
@@ -26,24 +27,28 @@ from everwhen.postgres.pool import Connection
 MOST_AGED: Final = 1_000
 """Of how many different sets of lines it is remembered that something in them is old."""
 
+CALM_CLAIMS: Final = 16
+"""How many claims of them in a row have to meet nothing old until it is forgotten: at a queue that tenants share one
+claim takes from lines with something old, and the next from others."""
+
 Lines = tuple[UUID | None, tuple[str, ...]]
 
 
 @dataclass(slots=True)
 class Aged:
-    """Lines in which the last claim of this process met what had grown old."""
+    """Lines in which claims of this process have lately met what had grown old."""
 
-    _lines: set[Lines] = field(default_factory=set[Lines])
+    _lines: dict[Lines, int] = field(default_factory=dict[Lines, int])
 
     def __contains__(self, lines: Lines) -> bool:
         return lines in self._lines
 
     def note(self, lines: Lines, *, has_old: bool) -> None:
         """Remember what a claim of these lines met."""
-        if not has_old:
-            self._lines.discard(lines)
-        elif len(self._lines) < MOST_AGED:
-            self._lines.add(lines)
+        if has_old and (lines in self._lines or len(self._lines) < MOST_AGED):
+            self._lines[lines] = CALM_CLAIMS
+        elif (left := self._lines.pop(lines, 0) - 1) > 0:
+            self._lines[lines] = left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
