@@ -2,7 +2,7 @@
 
 Nearly every claim finds nothing old in its lines, so it takes by priority alone (`claim_runs`). That statement tells
 whether something had grown old after all. Then nothing of it is kept: the claim begins anew with the one that takes
-what is old first (`claim_aged`), which costs a fifth more. The process remembers that for its next claims of the same
+what is old first (`claim_aged`), which costs an eighth more. The process remembers that for its next claims of the same
 lines (`Aged`), until some in a row have found nothing old. The memory is a hint: without it a claim is done twice, and
 nothing else.
 
