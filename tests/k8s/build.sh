@@ -2,7 +2,7 @@
 # Builds Kubernetes 1.20.2 from Debian bookworm's own source package, which carries every dependency it has, and unpacks what
 # a node needs beside it. No Docker, and no downloads but Debian's.
 #
-#   build.sh      once: about ten minutes of CPU, 3 GB while it builds, 700 MB afterwards; a moment when it is there already
+#   build.sh      once: about ten minutes of CPU, 3 GB while it builds, 400 MB afterwards; a moment when it is there already
 #
 # It goes to $K8S_TEST_HOME, or else to everwhen/kubernetes-1.20.2 in the user's cache folder:
 #
