@@ -193,7 +193,8 @@ def make_app(services: Services) -> FastAPI:
 
 
 def _worker_logs(services: Services, tokens: LeaseTokens) -> WorkerLogs:
-    limits = LogLimits(attempt_bytes=services.settings.log_attempt_bytes_max)
+    settings = services.settings
+    limits = LogLimits(attempt_bytes=settings.log_attempt_bytes_max, tenant_bytes=settings.log_tenant_bytes_max)
     logs = Logs(database=services.database, depot=services.payloads.depot, limits=limits)
     return WorkerLogs(logs=logs, tokens=tokens)
 
@@ -215,7 +216,11 @@ def make_counter(settings: Settings, database: Database) -> Counter:
 def _usual_limits(settings: Settings) -> dict[Limit, int]:
     """Return the limits whose usual value is a setting; a rate of 0 is none."""
     rate = {Limit.REQUESTS: settings.rate_tenant} if settings.rate_tenant else {}
-    return {Limit.PAYLOAD_BYTES: settings.payload_tenant_bytes_max, **rate}
+    return {
+        Limit.LOG_BYTES: settings.log_tenant_bytes_max,
+        Limit.PAYLOAD_BYTES: settings.payload_tenant_bytes_max,
+        **rate,
+    }
 
 
 def _identity_limits(settings: Settings) -> IdentityLimits:

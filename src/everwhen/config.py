@@ -223,6 +223,9 @@ class Settings(BaseSettings):
     log_attempt_bytes_max: Annotated[int, Field(ge=1024, le=2**30)] = Field(
         16_777_216, description="How many bytes of what an attempt prints are kept; then its log ends with a notice."
     )
+    log_tenant_bytes_max: Annotated[int, Field(ge=1024, le=2**50)] = Field(
+        10_737_418_240, description="The most bytes of all logs of a tenant together; then logs end with a notice."
+    )
     log_retention_days: Annotated[float, Field(gt=0, le=3650)] = Field(
         30.0, description="How long logs of attempts are kept."
     )

@@ -7,14 +7,16 @@ from datetime import timedelta
 import pytest
 
 from everwhen import failpoints
-from everwhen.core.log_cap import MOST_PIECES, fitted, notice
+from everwhen.core.log_cap import MOST_PIECES, Cut, Shared, fitted, notice, notice_of_tenant
+from everwhen.core.quotas import Limit
 from everwhen.errors import Conflict, InvalidInput, NotFound, TooLarge
 from everwhen.failpoints import FailpointError
+from everwhen.limits.service import change_limits
 from everwhen.logs import service
 from everwhen.logs.service import sweep_after
 from everwhen.payloads.porter import GRACE
 from tests.factories import make_tenant
-from tests.logs.scene import claim, report, text_of
+from tests.logs.scene import claim, make_writer, report, text_of
 from tests.payloads.scene import files
 
 KEPT = timedelta(days=30)
@@ -138,10 +140,70 @@ async def test_a_log_ends_at_its_most_bytes_and_says_so(logs, writer):
 
 
 def test_of_a_piece_beyond_the_most_pieces_nothing_follows():
-    assert fitted(b"abc", size=0, pieces=0, most=10) == (b"abc", False)
-    assert fitted(b"abc", size=8, pieces=0, most=10) == (b"ab" + notice(10), True)
-    assert fitted(b"abc", size=30, pieces=0, most=10) == (notice(10), True)
-    assert fitted(b"abc", size=0, pieces=MOST_PIECES - 1, most=10) == (b"abc" + notice(10), True)
+    assert fitted(b"abc", size=0, pieces=0, most=10) == (b"abc", None)
+    assert fitted(b"abc", size=8, pieces=0, most=10) == (b"ab" + notice(10), Cut.ATTEMPT)
+    assert fitted(b"abc", size=30, pieces=0, most=10) == (notice(10), Cut.ATTEMPT)
+    assert fitted(b"abc", size=0, pieces=MOST_PIECES - 1, most=10) == (b"abc" + notice(10), Cut.ATTEMPT)
+
+
+@pytest.mark.parametrize(
+    ("size", "used", "kept", "cut"),
+    [
+        (0, 97, b"abc", None),
+        (0, 98, b"ab" + notice_of_tenant(100), Cut.TENANT),
+        (0, 200, notice_of_tenant(100), Cut.TENANT),
+        (9, 97, b"a" + notice(10), Cut.ATTEMPT),
+        (8, 99, b"a" + notice_of_tenant(100), Cut.TENANT),
+        (9, 99, b"a" + notice(10), Cut.ATTEMPT),
+    ],
+)
+def test_the_nearer_of_both_limits_ends_a_log(size, used, kept, cut):
+    assert fitted(b"abc", size=size, pieces=1, most=10, shared=Shared(used=used, most=100)) == (kept, cut)
+
+
+async def set_bytes(database, tenant, most):
+    await change_limits(database, tenant_id=tenant.id, changes={Limit.LOG_BYTES: most}, by="test", usual={})
+
+
+async def kept_bytes(database, tenant):
+    async with database.tenant(tenant.id) as conn:
+        return await service.read_bytes(conn, tenant_id=tenant.id)
+
+
+async def test_when_all_logs_of_a_tenant_take_what_they_may_they_end_with_a_notice_and_the_runs_go_on(
+    *, database, tenant, other_tenant, logs, writer
+):
+    another = await make_writer(database, tenant, name="another")
+    elsewhere = await make_writer(database, other_tenant, name="elsewhere")
+    await set_bytes(database, tenant, 500)
+    await logs.append(another, 0, b"a" * 300)
+    await logs.append(writer, 0, b"b" * 150)
+    ended = await logs.append(writer, 1, b"c" * 100)
+    dropped = await logs.append(writer, 2, b"d" * 100)
+    await logs.append(another, 1, b"e")
+    await logs.append(elsewhere, 0, b"f" * 400)
+
+    line = notice_of_tenant(500)
+    assert (ended.is_capped, dropped) == (True, ended)
+    assert await text_of(logs, writer) == b"b" * 150 + b"c" * 50 + line
+    assert await text_of(logs, another) == b"a" * 300 + line
+    assert await text_of(logs, elsewhere) == b"f" * 400
+    assert await kept_bytes(database, tenant) == 500 + 2 * len(line)
+    told = await rows(database, "select kind, attempt, reason from everwhen.events where kind = 'log_ended'")
+    assert told == [("log_ended", 1, "quota.log_bytes")] * 2
+    await report(database, writer)  # it is held by nobody's fault, and succeeds
+
+
+async def test_what_the_sweep_takes_makes_room_again(*, database, tenant, logs, writer):
+    await set_bytes(database, tenant, 100)
+    await logs.append(writer, 0, b"x" * 100)
+    await logs.append(writer, 0, b"x" * 100)  # the answer was lost: counted once
+    assert await kept_bytes(database, tenant) == 100
+    await report(database, writer, "released")
+    assert await sweep(database, after=2 * KEPT) == 1
+    assert await kept_bytes(database, tenant) == 0
+    second = replace(writer, token=await claim(database, tenant))
+    assert not (await logs.append(second, 0, b"y" * 100)).is_capped
 
 
 async def test_a_crash_between_the_bytes_and_their_row_leaves_nothing_that_stays(

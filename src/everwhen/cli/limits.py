@@ -51,7 +51,8 @@ def usage(*, api: Api, output: str, days: int) -> None:
     found = api.call("GET", api.tenant_path("usage"), days=days)
     show_list(found["days"], kind="UsageList", output=output, columns=DAYS, name="day")
     if output == "table":
-        told = f"{found['active_schedules']} active schedules · {found['payload_bytes']} bytes of payloads"
+        kept = f"{found['payload_bytes']} bytes of payloads · {found['log_bytes']} bytes of logs"
+        told = f"{found['active_schedules']} active schedules · {kept}"
         click.echo(told, err=True)
 
 

@@ -21,7 +21,7 @@ from everwhen.core.lifecycle import TERMINAL, EventKind
 
 K = EventKind
 
-QUIET: Final[frozenset[str]] = frozenset({K.REFUSED, K.CANCEL_REQUESTED, K.ADOPTED, K.ZOMBIE, "rolled"})
+QUIET: Final[frozenset[str]] = frozenset({K.REFUSED, K.CANCEL_REQUESTED, K.ADOPTED, K.LOG_ENDED, K.ZOMBIE, "rolled"})
 """Kinds that leave a run where it is."""
 
 VERDICTS: Final[frozenset[str]] = frozenset({K.SKIPPED, K.MISSED, K.COALESCED})

@@ -65,6 +65,7 @@ EDGES: Final[dict[EventKind, Edge]] = {
     EventKind.RELEASED: Edge(_RUNNING, RunState.WAITING),
     EventKind.CANCEL_REQUESTED: Edge(_RUNNING, stays=True),
     EventKind.REFUSED: Edge(_ANY, stays=True),
+    EventKind.LOG_ENDED: Edge(_RUNNING, stays=True),
     EventKind.ZOMBIE: Edge(_RUNNING, stays=True),
     EventKind.SUCCEEDED: Edge(_RUNNING, RunState.SUCCEEDED),
     EventKind.DEAD: Edge(frozenset(LIVE), RunState.DEAD),

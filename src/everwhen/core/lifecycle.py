@@ -82,6 +82,7 @@ class EventKind(StrEnum):
     RELEASED = "released"
     CANCEL_REQUESTED = "cancel_requested"
     REFUSED = "refused"  # a stale report, recorded and without effect
+    LOG_ENDED = "log_ended"  # of what the attempt prints nothing more is kept: the tenant has no room
     ZOMBIE = "zombie"  # its executor has found that the attempt does nothing; once for each attempt
     SUCCEEDED = "succeeded"
     DEAD = "dead"

@@ -255,6 +255,12 @@ _OTHERS: Final[Mapping[str, Meaning]] = {
         telling="{due} runs were due in the line of queue {queue}: higher priorities and older ones go first.",
         remedy="Start more workers, or give the run a higher priority.",
     ),
+    Reason.QUOTA_LOG_BYTES: of(
+        Category.POLICY,
+        _WARNING,
+        "All logs of the tenant together took as many bytes as they may: the attempt's log ends there.",
+        remedy="Print less, or ask the platform for a higher limit of bytes of logs; old logs go by themselves.",
+    ),
     Reason.QUOTA_RUNS_PER_DAY: of(
         Category.POLICY,
         _WARNING,

@@ -30,6 +30,7 @@ class Limit(StrEnum):
     CALENDARS = "calendars"
     CHANNELS = "channels"
     IN_FLIGHT = "in_flight"
+    LOG_BYTES = "log_bytes"
     MEMBERS = "members"
     MINIMUM_INTERVAL = "minimum_interval_seconds"
     PAYLOAD_BYTES = "payload_bytes"
@@ -61,6 +62,9 @@ KINDS: Final[Mapping[Limit, Kind]] = {
     Limit.CHANNELS: Kind(usual=500, least=0, sentence="Channels of alerts."),
     Limit.IN_FLIGHT: Kind(
         usual=None, least=0, sentence="Runs in flight at once, at all queues together; what is over waits."
+    ),
+    Limit.LOG_BYTES: Kind(
+        usual=None, least=0, sentence="Bytes of all logs of attempts together; what is over is not kept."
     ),
     Limit.MEMBERS: Kind(usual=10_000, least=0, sentence="Members."),
     Limit.MINIMUM_INTERVAL: Kind(

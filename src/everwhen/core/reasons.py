@@ -96,6 +96,7 @@ class Reason(StrEnum):
     PRIORITY_BEHIND = "priority.behind"
     QUEUE_PAUSED = "queue.paused"
     QUEUE_WAITING = "queue.waiting"
+    QUOTA_LOG_BYTES = "quota.log_bytes"
     QUOTA_RUNS_PER_DAY = "quota.runs_per_day"
     REQUEST_AFTER_DUE = "request.after_due"
     RETRY_BACKOFF = "retry.backoff"

@@ -41,6 +41,7 @@ class LimitsIn(Wire):
     calendars: Count | None = _about(Limit.CALENDARS)
     channels: Count | None = _about(Limit.CHANNELS)
     in_flight: Places | None = _about(Limit.IN_FLIGHT)
+    log_bytes: Count | None = _about(Limit.LOG_BYTES)
     members: Count | None = _about(Limit.MEMBERS)
     minimum_interval_seconds: Positive | None = _about(Limit.MINIMUM_INTERVAL)
     payload_bytes: Count | None = _about(Limit.PAYLOAD_BYTES)
@@ -87,6 +88,7 @@ class UsageOut(BaseModel):
     active_schedules: int
     payloads: int
     payload_bytes: int
+    log_bytes: int = Field(description="Bytes of all logs of attempts.")
     days: list[UsageDayOut]
 
 
@@ -131,6 +133,7 @@ async def get_usage(*, access: Reader, days: Days = 30) -> UsageOut:
         active_schedules=found.active_schedules,
         payloads=found.payloads,
         payload_bytes=found.payload_bytes,
+        log_bytes=found.log_bytes,
         days=[
             UsageDayOut(
                 day=each.day.isoformat(),

@@ -15,6 +15,7 @@ class LimitsRow:
     calendars: int | None
     channels: int | None
     in_flight: int | None
+    log_bytes: int | None
     members: int | None
     minimum_interval_seconds: int | None
     payload_bytes: int | None

@@ -30,14 +30,14 @@ where b.key = any(array(
 -- name: hold_limits
 -- One that counts what a tenant has after the other: whoever asks for the tenant's limits with this holds them until its
 -- transaction ends, and counts in its next statement.
-select l.revision, l.attempts, l.calendars, l.channels, l.in_flight, l.members, l.minimum_interval_seconds,
+select l.revision, l.attempts, l.calendars, l.channels, l.in_flight, l.log_bytes, l.members, l.minimum_interval_seconds,
        l.payload_bytes, l.queues, l.requests_per_minute, l.runs_per_day, l.schedules, l.subscriptions, l.tasks, l.tokens, l.workflows,
        l.changed_by, l.changed_at
 from (select pg_advisory_xact_lock(hashtextextended('everwhen.limits ' || %(tenant_id)s::uuid, 0))) as held
 left join everwhen.tenant_limits l on l.tenant_id = %(tenant_id)s;
 
 -- name: read_limits
-select l.revision, l.attempts, l.calendars, l.channels, l.in_flight, l.members, l.minimum_interval_seconds,
+select l.revision, l.attempts, l.calendars, l.channels, l.in_flight, l.log_bytes, l.members, l.minimum_interval_seconds,
        l.payload_bytes, l.queues, l.requests_per_minute, l.runs_per_day, l.schedules, l.subscriptions, l.tasks, l.tokens, l.workflows,
        l.changed_by, l.changed_at
 from (values (1)) as one (row)
@@ -46,16 +46,16 @@ left join everwhen.tenant_limits l on l.tenant_id = %(tenant_id)s;
 -- name: set_limits
 -- Zero rows: it is another revision than the caller means. One that is not there yet has the revision 0.
 insert into everwhen.tenant_limits as l
-  (tenant_id, revision, attempts, calendars, channels, in_flight, members, minimum_interval_seconds, payload_bytes,
+  (tenant_id, revision, attempts, calendars, channels, in_flight, log_bytes, members, minimum_interval_seconds, payload_bytes,
    queues, requests_per_minute, runs_per_day, schedules, subscriptions, tasks, tokens, workflows, changed_by, changed_at)
 select %(tenant_id)s, 1, %(attempts)s::bigint, %(calendars)s::bigint, %(channels)s::bigint, %(in_flight)s::bigint,
-       %(members)s::bigint, %(minimum_interval_seconds)s::bigint, %(payload_bytes)s::bigint, %(queues)s::bigint,
+       %(log_bytes)s::bigint, %(members)s::bigint, %(minimum_interval_seconds)s::bigint, %(payload_bytes)s::bigint, %(queues)s::bigint,
        %(requests_per_minute)s::bigint, %(runs_per_day)s::bigint, %(schedules)s::bigint, %(subscriptions)s::bigint,
        %(tasks)s::bigint, %(tokens)s::bigint, %(workflows)s::bigint, %(by)s, %(now)s
 where %(revision)s::int = 0 or exists (select from everwhen.tenant_limits k where k.tenant_id = %(tenant_id)s)
 on conflict (tenant_id) do update
 set revision = l.revision + 1, attempts = excluded.attempts, calendars = excluded.calendars,
-    channels = excluded.channels, in_flight = excluded.in_flight, members = excluded.members,
+    channels = excluded.channels, in_flight = excluded.in_flight, log_bytes = excluded.log_bytes, members = excluded.members,
     minimum_interval_seconds = excluded.minimum_interval_seconds, payload_bytes = excluded.payload_bytes,
     queues = excluded.queues, requests_per_minute = excluded.requests_per_minute, runs_per_day = excluded.runs_per_day,
     schedules = excluded.schedules, subscriptions = excluded.subscriptions, tasks = excluded.tasks,

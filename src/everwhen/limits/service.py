@@ -15,6 +15,7 @@ from everwhen.errors import InvalidInput
 from everwhen.identity import service as identity
 from everwhen.limits import quotas, store
 from everwhen.limits.model import DayRow, LimitsRow
+from everwhen.logs import service as logs
 from everwhen.payloads.service import read_usage
 from everwhen.postgres.pool import Connection, Database
 from everwhen.queues import service as queues
@@ -62,6 +63,7 @@ class Usage:
     active_schedules: int
     payloads: int
     payload_bytes: int
+    log_bytes: int
 
 
 async def get_limits(db: Database, *, tenant_id: UUID, usual: Mapping[Limit, int]) -> TenantLimits:
@@ -114,12 +116,14 @@ async def get_usage(db: Database, *, tenant_id: UUID, days: int) -> Usage:
             active_schedules=await schedules.count_active(conn, tenant_id=tenant_id),
             payloads=kept.payloads,
             payload_bytes=kept.size_bytes,
+            log_bytes=await logs.read_bytes(conn, tenant_id=tenant_id),
         )
 
 
 async def _used(conn: Connection, tenant_id: UUID) -> dict[Limit, int]:
     used: dict[Limit, int] = {limit: await count(conn, tenant_id=tenant_id) for limit, count in COUNTS.items()}
     used[Limit.PAYLOAD_BYTES] = (await read_usage(conn, tenant_id=tenant_id)).size_bytes
+    used[Limit.LOG_BYTES] = await logs.read_bytes(conn, tenant_id=tenant_id)
     today = await store.list_days(conn, tenant_id=tenant_id, today=day_of(conn.now), days=1)
     under_way = await count_in_flight(conn, tenant_id)
     return used | {Limit.IN_FLIGHT: under_way, Limit.RUNS: today[0].runs}

@@ -6,9 +6,10 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLimits:
-    """Bytes of an attempt's log, and of one piece of it."""
+    """Bytes of an attempt's log, of all logs of a tenant that has no limit of its own, and of one piece."""
 
     attempt_bytes: int = 16 * 1024 * 1024
+    tenant_bytes: int = 10 * 1024**3
     piece_bytes: int = 256 * 1024
 
 

@@ -20,16 +20,26 @@ where tenant_id = %(tenant_id)s and run_id = %(run_id)s and attempt = %(attempt)
 
 -- name: append_piece
 -- Zero rows: the piece is there already, or the log has ended. What was written to the slot is nobody's then, and goes
--- with the object.
+-- with the object. Its bytes are counted in one of the tenant's shards; that the log ends for the tenant's sake is an event.
 with grown as (
   update everwhen.attempt_logs
   set pieces = pieces + 1, size_bytes = size_bytes + %(size_bytes)s, is_capped = %(is_capped)s
   where tenant_id = %(tenant_id)s and run_id = %(run_id)s and attempt = %(attempt)s
     and pieces = %(piece)s and not is_capped
-  returning tenant_id, object_id, size_bytes - %(size_bytes)s as starts_at
+  returning tenant_id, run_id, attempt, object_id, size_bytes - %(size_bytes)s as starts_at
+), counted as (
+  insert into everwhen.log_bytes as b (tenant_id, shard, size_bytes)
+  select tenant_id, 1 + pg_backend_pid() %% 15, %(size_bytes)s from grown
+  on conflict (tenant_id, shard) do update set size_bytes = b.size_bytes + excluded.size_bytes
+), told as (
+  insert into everwhen.events (tenant_id, run_id, at, kind, attempt, reason)
+  select tenant_id, run_id, %(now)s, 'log_ended', attempt, %(reason)s::text from grown where %(reason)s::text is not null
 )
 insert into everwhen.log_pieces (tenant_id, object_id, starts_at, size_bytes, slot)
 select tenant_id, object_id, starts_at, %(size_bytes)s, %(slot)s from grown;
+
+-- name: read_bytes
+select coalesce(sum(size_bytes), 0)::bigint as size_bytes from everwhen.log_bytes where tenant_id = %(tenant_id)s;
 
 -- name: find_log
 -- An attempt, the latest if none is named, and its log, if it has printed anything.
@@ -68,7 +78,7 @@ limit %(limit)s;
 -- Logs past their time whose attempts have ended, over all tenants: their rows go, and their objects are left to the
 -- porter. No more than `most_pieces` rows at once, or one log.
 with old as materialized (
-  select l.tenant_id, l.run_id, l.attempt, l.object_id, l.pieces, l.opened_at
+  select l.tenant_id, l.run_id, l.attempt, l.object_id, l.pieces, l.size_bytes, l.opened_at
   from everwhen.attempt_logs l
   where l.opened_at <= %(before)s
     and not exists (
@@ -78,7 +88,7 @@ with old as materialized (
   limit %(limit)s
   for update skip locked
 ), chosen as materialized (
-  select o.tenant_id, o.run_id, o.attempt, o.object_id
+  select o.tenant_id, o.run_id, o.attempt, o.object_id, o.size_bytes
   from (select *, sum(pieces) over (order by opened_at, object_id) - pieces as before from old) o
   where o.before < %(most_pieces)s
 ), emptied as (
@@ -86,5 +96,9 @@ with old as materialized (
 ), gone as (
   delete from everwhen.attempt_logs l using chosen s
   where l.tenant_id = s.tenant_id and l.run_id = s.run_id and l.attempt = s.attempt
+), freed as (
+  insert into everwhen.log_bytes as b (tenant_id, shard, size_bytes)
+  select s.tenant_id, 0, -sum(s.size_bytes) from chosen s group by s.tenant_id order by s.tenant_id
+  on conflict (tenant_id, shard) do update set size_bytes = b.size_bytes + excluded.size_bytes
 )
 select tenant_id, object_id from chosen;

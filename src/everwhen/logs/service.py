@@ -16,7 +16,10 @@ Crash points, each harmless:
 * The sweep forgets a log and leaves its object to the porter in one transaction; the porter removes whatever lies
   there, and looks again later for what was under way.
 
-A log ends by itself: at so many bytes a line says that it does, and what comes after is taken and dropped.
+A log ends by itself: at so many bytes, or when all logs of the tenant take what they may, a line says that it does, and
+what comes after is taken and dropped; the run goes on. That second end is an event of the run as well. The tenant's
+bytes are read before a piece is put and counted when it is appended: what is under way meanwhile (a piece of each
+attempt at most) may lie above the limit.
 """
 
 from collections.abc import AsyncIterator, Collection
@@ -26,9 +29,12 @@ from typing import Final
 from uuid import UUID
 
 from everwhen import failpoints
-from everwhen.core.log_cap import fitted
+from everwhen.core.log_cap import Cut, Shared, fitted
+from everwhen.core.quotas import Limit
+from everwhen.core.reasons import Reason
 from everwhen.dispatch.service import held_attempt
 from everwhen.errors import Conflict, InvalidInput, NotFound, TooLarge
+from everwhen.limits import quotas
 from everwhen.logs import store
 from everwhen.logs.model import Appended, LogHead, LogLimits, LogRow
 from everwhen.payloads.depot import Depot
@@ -57,7 +63,7 @@ class _Place:
     attempt: int
     slot: int
     data: bytes
-    is_capped: bool
+    cut: Cut | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,8 +125,14 @@ class Logs:
                 detail = f"The next piece of this log is {log.pieces}; send that first."
                 raise Conflict(detail, code="log.gap", told={"pieces": log.pieces})
             await store.take_slot(conn, tenant_id=writer.tenant_id, run_id=writer.run_id, attempt=attempt)
-            kept, is_capped = fitted(data, size=log.size_bytes, pieces=log.pieces, most=self.limits.attempt_bytes)
-            return log.object_id, _Place(attempt=attempt, slot=log.slots, data=kept, is_capped=is_capped)
+            shared, most = await self._shared(conn, writer.tenant_id), self.limits.attempt_bytes
+            kept, cut = fitted(data, size=log.size_bytes, pieces=log.pieces, most=most, shared=shared)
+            return log.object_id, _Place(attempt=attempt, slot=log.slots, data=kept, cut=cut)
+
+    async def _shared(self, conn: Connection, tenant_id: UUID) -> Shared:
+        limits = await quotas.read(conn, tenant_id=tenant_id)
+        used = await store.read_bytes(conn, tenant_id=tenant_id)
+        return Shared(used=used, most=limits.of(Limit.LOG_BYTES, usual=self.limits.tenant_bytes))
 
     async def _locked(self, conn: Connection, writer: Writer, attempt: int) -> LogRow:
         tenant_id, run_id = writer.tenant_id, writer.run_id
@@ -148,11 +160,18 @@ class Logs:
                 piece=piece,
                 slot=place.slot,
                 size_bytes=len(place.data),
-                is_capped=place.is_capped,
+                is_capped=place.cut is not None,
+                reason=Reason.QUOTA_LOG_BYTES if place.cut is Cut.TENANT else None,
+                now=conn.now,
             )
             log = await store.lock_log(conn, tenant_id=writer.tenant_id, run_id=writer.run_id, attempt=place.attempt)
             assert log is not None  # as above
             return _appended(log)
+
+
+async def read_bytes(conn: Connection, *, tenant_id: UUID) -> int:
+    """Return how many bytes all logs of the tenant take."""
+    return await store.read_bytes(conn, tenant_id=tenant_id)
 
 
 def sweep_after(kept: timedelta) -> Sweep:

@@ -7,7 +7,7 @@ from uuid import UUID
 from psycopg import AsyncConnection
 
 from everwhen.logs.model import Dropped, LogHead, LogPiece, LogRow
-from everwhen.postgres.fetch import execute_count, fetch_all, fetch_optional
+from everwhen.postgres.fetch import execute_count, fetch_all, fetch_one, fetch_optional
 from everwhen.postgres.sql import load
 
 _SQL = load("everwhen.logs")
@@ -43,8 +43,10 @@ async def append_piece(
     slot: int,
     size_bytes: int,
     is_capped: bool,
+    reason: str | None,
+    now: datetime,
 ) -> int:
-    """Let the log grow by a piece; 0 when that is there already."""
+    """Let the log grow by a piece; 0 when that is there already. A `reason` for which it ends is told."""
     params = {
         "tenant_id": tenant_id,
         "run_id": run_id,
@@ -53,8 +55,15 @@ async def append_piece(
         "slot": slot,
         "size_bytes": size_bytes,
         "is_capped": is_capped,
+        "reason": reason,
+        "now": now,
     }
     return await execute_count(conn, _SQL["append_piece"], params)
+
+
+async def read_bytes(conn: Conn, *, tenant_id: UUID) -> int:
+    """Return how many bytes all logs of the tenant take."""
+    return await fetch_one(conn, _SQL["read_bytes"], {"tenant_id": tenant_id}, int)
 
 
 async def find_log(conn: Conn, *, tenant_id: UUID, run_id: UUID, attempt: int | None) -> LogHead | None:

@@ -150,7 +150,7 @@ from (
 left join (
   select distinct on (tenant_id, run_id) tenant_id, run_id, kind
   from everwhen.events
-  where kind not in ('refused', 'cancel_requested', 'adopted', 'zombie', 'rolled')
+  where kind not in ('refused', 'cancel_requested', 'adopted', 'log_ended', 'zombie', 'rolled')
   order by tenant_id, run_id, event_id desc) h on h.tenant_id = r.tenant_id and h.run_id = r.run_id
 where r.state is distinct from
   case when h.kind in ('admitted', 'retrying', 'released') then 'waits' when h.kind = 'claimed' then 'leased'
