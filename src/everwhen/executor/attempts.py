@@ -7,7 +7,6 @@ only when what it started has ended (see `worker/execution.py`): nobody else beg
 import asyncio
 import contextlib
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -15,6 +14,7 @@ from typing import Any, Final
 from everwhen.executor.home import Home
 from everwhen.executor.model import Ending, EndReason, Order, Usage
 from everwhen.executor.protocol import Method
+from everwhen.executor.removing import remove
 from everwhen.worker import AttemptEnded, Context, PayloadBroken, PayloadUnknown, Worker
 from everwhen.worker.errors import ProgramFailed
 
@@ -70,7 +70,7 @@ class Executor:
         except (PayloadUnknown, PayloadBroken) as error:
             raise ProgramFailed(str(error), reason=EndReason.NOT_EXECUTABLE, retryable=retryable) from error
         finally:
-            await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
+            await asyncio.shield(asyncio.to_thread(remove, folder))
         if ending.reason is not None:
             console.say(ending)
             raise ProgramFailed(_message(ending, console.tail()), reason=ending.reason, retryable=retryable)

@@ -8,7 +8,6 @@ be, given to somebody else. It is killed before anything is claimed.
 import contextlib
 import fcntl
 import os
-import shutil
 import signal
 import tempfile
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from everwhen.executor.process import usage
+from everwhen.executor.removing import remove
 
 MARK: Final = "EVERWHEN_EXECUTOR_HOME"
 KILL_SECONDS: Final = 10.0
@@ -41,7 +41,7 @@ class Home:
         self.killed = self._kill_leftovers()
         for each in self.folder.iterdir():
             if each.is_dir() and not each.is_symlink():
-                shutil.rmtree(each, ignore_errors=True)
+                remove(each)
 
     def mark(self) -> dict[str, str]:
         """Return what a program's environment has to have in it."""

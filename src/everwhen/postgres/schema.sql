@@ -928,6 +928,16 @@ CREATE TABLE everwhen.line_states (
 
 ALTER TABLE ONLY everwhen.line_states FORCE ROW LEVEL SECURITY;
 
+CREATE TABLE everwhen.log_bytes (
+    tenant_id uuid NOT NULL,
+    shard smallint NOT NULL,
+    size_bytes bigint NOT NULL,
+    CONSTRAINT log_bytes_shard_check CHECK (((shard >= 0) AND (shard <= 15)))
+)
+WITH (fillfactor='50');
+
+ALTER TABLE ONLY everwhen.log_bytes FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE everwhen.log_pieces (
     tenant_id uuid NOT NULL,
     object_id uuid NOT NULL,
@@ -1550,10 +1560,12 @@ CREATE TABLE everwhen.tenant_limits (
     changed_at timestamp with time zone NOT NULL,
     queues bigint,
     in_flight bigint,
+    log_bytes bigint,
     CONSTRAINT tenant_limits_attempts_check CHECK ((attempts >= 1)),
     CONSTRAINT tenant_limits_calendars_check CHECK ((calendars >= 0)),
     CONSTRAINT tenant_limits_channels_check CHECK ((channels >= 0)),
     CONSTRAINT tenant_limits_in_flight_check CHECK (((in_flight >= 0) AND (in_flight <= 100000))),
+    CONSTRAINT tenant_limits_log_bytes_check CHECK ((log_bytes >= 0)),
     CONSTRAINT tenant_limits_members_check CHECK ((members >= 0)),
     CONSTRAINT tenant_limits_minimum_interval_seconds_check CHECK ((minimum_interval_seconds >= 1)),
     CONSTRAINT tenant_limits_payload_bytes_check CHECK ((payload_bytes >= 0)),
@@ -1869,6 +1881,9 @@ ALTER TABLE ONLY everwhen.leases
 
 ALTER TABLE ONLY everwhen.line_states
     ADD CONSTRAINT line_states_pkey PRIMARY KEY (tenant_id, queue, task, reason, opened_at);
+
+ALTER TABLE ONLY everwhen.log_bytes
+    ADD CONSTRAINT log_bytes_pkey PRIMARY KEY (tenant_id, shard);
 
 ALTER TABLE ONLY everwhen.log_pieces
     ADD CONSTRAINT log_pieces_pkey PRIMARY KEY (tenant_id, object_id, starts_at);
@@ -2314,6 +2329,9 @@ ALTER TABLE ONLY everwhen.key_rates
 ALTER TABLE ONLY everwhen.lanes
     ADD CONSTRAINT lanes_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
 
+ALTER TABLE ONLY everwhen.log_bytes
+    ADD CONSTRAINT log_bytes_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES everwhen.tenants(id);
+
 ALTER TABLE ONLY everwhen.log_pieces
     ADD CONSTRAINT log_pieces_tenant_id_object_id_fkey FOREIGN KEY (tenant_id, object_id) REFERENCES everwhen.attempt_logs(tenant_id, object_id);
 
@@ -2531,6 +2549,8 @@ CREATE POLICY all_tenants ON everwhen.leases TO everwhen_system USING (true) WIT
 
 CREATE POLICY all_tenants ON everwhen.line_states TO everwhen_system USING (true) WITH CHECK (true);
 
+CREATE POLICY all_tenants ON everwhen.log_bytes TO everwhen_system USING (true) WITH CHECK (true);
+
 CREATE POLICY all_tenants ON everwhen.log_pieces TO everwhen_system USING (true) WITH CHECK (true);
 
 CREATE POLICY all_tenants ON everwhen.measured TO everwhen_system USING (true) WITH CHECK (true);
@@ -2665,6 +2685,8 @@ ALTER TABLE everwhen.leases ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.line_states ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE everwhen.log_bytes ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE everwhen.log_pieces ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE everwhen.measured ENABLE ROW LEVEL SECURITY;
@@ -2752,6 +2774,8 @@ CREATE POLICY own_rows ON everwhen.lanes TO everwhen_tenant USING ((tenant_id = 
 CREATE POLICY own_rows ON everwhen.leases TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.line_states TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
+
+CREATE POLICY own_rows ON everwhen.log_bytes TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
 CREATE POLICY own_rows ON everwhen.log_pieces TO everwhen_tenant USING ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT everwhen.current_tenant() AS current_tenant)));
 
@@ -3067,6 +3091,9 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.leases TO everwhen_system;
 
 GRANT SELECT ON TABLE everwhen.line_states TO everwhen_tenant;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE everwhen.line_states TO everwhen_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.log_bytes TO everwhen_tenant;
+GRANT SELECT,INSERT,UPDATE ON TABLE everwhen.log_bytes TO everwhen_system;
 
 GRANT SELECT,INSERT ON TABLE everwhen.log_pieces TO everwhen_tenant;
 GRANT SELECT,INSERT,DELETE ON TABLE everwhen.log_pieces TO everwhen_system;

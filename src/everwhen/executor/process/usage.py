@@ -1,5 +1,6 @@
 """What processes use, and who belongs to whom: as /proc tells it, for a whole tree of them."""
 
+import errno
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,6 +12,11 @@ _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 MOST_ENTRIES: Final = 20_000
 """How many files of a folder are looked at to say how large it is; more of them are too large anyway."""
+
+UNCOUNTABLE: Final = 1 << 62
+"""What a folder takes whose files cannot all be looked at: too much, or a program could hide there what it keeps."""
+
+_HIDES: Final = frozenset({errno.EACCES, errno.ELOOP, errno.ENAMETOOLONG})
 
 
 class Process:
@@ -71,19 +77,29 @@ def usage_of(tree: Iterable[Process]) -> Usage:
 
 
 def size_of(folder: Path) -> int:
-    """Return the bytes that a folder's files take; it follows no link."""
+    """Return the bytes that a folder's files take; it follows no link. UNCOUNTABLE: there is more than can be seen."""
     total, left, folders = 0, MOST_ENTRIES, [str(folder)]
-    while folders and left > 0:
+    while folders:
         try:
             with os.scandir(folders.pop()) as entries:
                 for entry in entries:
                     left -= 1
-                    total += entry.stat(follow_symlinks=False).st_blocks * 512
+                    if left < 0:
+                        return UNCOUNTABLE
+                    total += _blocks(entry)
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(entry.path)
-        except OSError:
-            continue
+        except OSError as error:
+            if error.errno in _HIDES:
+                return UNCOUNTABLE
     return total
+
+
+def _blocks(entry: "os.DirEntry[str]") -> int:
+    try:
+        return entry.stat(follow_symlinks=False).st_blocks * 512
+    except OSError:  # it was removed meanwhile: what else is there counts all the same
+        return 0
 
 
 def _memory(pid: int) -> int:
