@@ -428,17 +428,19 @@ async def test_still_ahead(scene):
 
 
 async def test_a_gap_that_is_still_ahead_and_one_that_has_come_and_is_not_recorded_yet(scene):
-    ahead = datetime(2027, 3, 28, 1, tzinfo=UTC)
+    async with scene.db.system() as conn:
+        spring = datetime(conn.now.year + 1, 3, 31, 1, tzinfo=UTC)
+    ahead = spring - timedelta(days=spring.isoweekday() % 7)  # the last Sunday of March
     await scene.schedule(decided=ahead - MINUTE, trigger=DAILY, gap=GapPolicy.SKIP)
     await scene.plan(ahead - 10 * SECOND)
-    naive = await scene.why("nightly@2027-03-28T02:30")
-    transition = await scene.why("nightly@2027-03-28T03:00+02:00")
+    naive = await scene.why(f"nightly@{ahead:%Y-%m-%d}T02:30")
+    transition = await scene.why(f"nightly@{ahead:%Y-%m-%d}T03:00+02:00")
     past = datetime(2025, 3, 30, 1, tzinfo=UTC)
     await scene.schedule(name="other", decided=past - MINUTE, trigger=DAILY, gap=GapPolicy.SKIP)
     came = await scene.why("other@2025-03-30T02:30")
 
     does_not_exist = "02:30 does not exist in Europe/Berlin on that day: clocks went forward over it."
-    assert naive["headline"] == transition["headline"] == f"It will be skipped. 2027-03-28 {does_not_exist}"
+    assert naive["headline"] == transition["headline"] == f"It will be skipped. {ahead:%Y-%m-%d} {does_not_exist}"
     assert came["headline"] == f"It is skipped. 2025-03-30 {does_not_exist}"
     for said in (naive, came):
         assert (said["state"], said["reason"], said["run_id"]) == ("skipped", "calendar.dst_gap", None)
