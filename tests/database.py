@@ -19,7 +19,9 @@ from everwhen.postgres.migrate import migrate
 BIN_DIR_VARIABLE = "EVERWHEN_TEST_PG_BIN"
 MIGRATED = "everwhen"  # for tests that read the catalogue and change nothing
 TEMPLATE = "everwhen_template"  # a copy that nobody is connected to, or it could not be cloned
-SESSION_OPTIONS = "-c timezone=America/Los_Angeles"  # so that a statement that leans on the session's zone is found out
+# So that a statement that leans on the session's zone is found out: ours are in UTC. It has no summer time, which would
+# mislead Python: that takes two instants of one zone from each other by the clock on its wall.
+SESSION_OPTIONS = "-c timezone=America/Phoenix"
 TEST_SETTINGS = {"max_connections": "60", "autovacuum": "off", "log_min_messages": "error"}
 
 
