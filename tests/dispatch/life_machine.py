@@ -101,6 +101,8 @@ class World:
     loop: asyncio.AbstractEventLoop
     began_at: datetime
     steps: dict[str, int] = field(default_factory=dict)
+    failures: list[AssertionError] = field(default_factory=list)
+    """What did not hold, in any example."""
 
     def wait(self, work: Coroutine[Any, Any, Answer]) -> Answer:
         return self.loop.run_until_complete(work)
@@ -188,7 +190,11 @@ class LifeMachine(RuleBasedStateMachine):
         """One rule for all: with a rule each, an example leaves whole rules out, and little comes of the others."""
         name, how = deed
         if name in {"plan", "claim", "reap", "change_limit", "time_passes", "time_comes_to_an_edge"} or self.order:
-            getattr(self, name)(**how)
+            try:
+                getattr(self, name)(**how)
+            except AssertionError as failure:
+                self.world.failures.append(failure)
+                raise
 
     def plan(self, priority, due_in, key, count) -> None:
         for _ in range(min(count, MOST_LIVE - len(self.live()))):

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+from hypothesis.errors import Flaky
 from hypothesis.stateful import run_state_machine_as_test
 
 from everwhen.claim_limits import store as limits_store
@@ -172,5 +173,7 @@ def _without_a_trace(real: Callable[..., Any]) -> Callable[..., Any]:
 def test_a_broken_statement_is_found(server, machine_database, monkeypatch, *, place, function, broken):
     monkeypatch.setattr(place, function, broken(getattr(place, function)))
 
-    with world_in(server, machine_database) as world, pytest.raises(AssertionError):
+    # What was found need not be found again: earlier examples leave runs to the reaper, and ids differ each time.
+    with world_in(server, machine_database) as world, pytest.raises((AssertionError, Flaky)) as found:
         run_machine(world, steps_back=False, examples=ENOUGH, phases=(Phase.generate,))
+    assert world.failures or isinstance(found.value, AssertionError)
