@@ -364,3 +364,11 @@ async def test_a_parked_run_that_has_grown_old_goes_before_all_that_are_more_urg
 
     (lease,) = await line.claim()
     assert lease.run_id == young
+
+
+async def test_a_claim_that_meets_a_crowd_takes_what_there_is_room_for_and_parks_beyond_what_it_looked_at(database):
+    line = await make_line(database, max_in_flight=2)
+    await fill(line, 700)
+
+    assert len(await line.claim(limit=5)) == 2
+    assert await parked(line) == [("parked task", 698)]

@@ -126,13 +126,14 @@ async def choose(  # noqa: PLR0913  # who asks, for what, and how
     else:
         sitting.is_cut = len(sitting.taken) < limit
     await _write(conn, sitting)
-    if sitting.is_cut:
-        await park_behind(conn, sitting, [key for key in order if quotas[key] > 0])
+    sitting.open_lanes = [key for key in order if quotas[key] > 0]
     return sitting
 
 
 async def settle(conn: Connection, sitting: Sitting) -> None:
-    """Once the taken runs are leased: offer what room there is to others that are parked."""
+    """Once the taken runs are leased: park what else is in the way, and offer what room there is to others."""
+    if sitting.is_cut:  # not before, or it would park what was taken, whose place in the line is its own until then
+        await park_behind(conn, sitting)
     again = {_task(row) for row, _ in sitting.parked if row.limit_group is not None}
     again |= {key for key, room in sitting.rooms.items() if sitting.limits[key].has_parked and room.least != 0}
     if limits := [sitting.limits[key] for key in sorted(again & sitting.limits.keys())]:

@@ -35,7 +35,7 @@ class Sitting:
 
     `hidden` are leases that do not say what they count for; `passed` are the runs that were looked at, and `left` the
     lines in which some of them stay as they were. `dry` are lines without a token, with the instant of the next one.
-    `is_cut`: it met so many runs that it had to park that there may be others behind them.
+    `is_cut`: it met so many runs that it had to park that there may be others behind them, in `open_lanes`.
     """
 
     now: datetime
@@ -54,6 +54,7 @@ class Sitting:
     line_rates: dict[LaneKey, LineRate] = field(default_factory=dict[LaneKey, LineRate])
     dry: dict[LaneKey, datetime] = field(default_factory=dict[LaneKey, datetime])
     is_cut: bool = False
+    open_lanes: list[LaneKey] = field(default_factory=list[LaneKey])
 
     @property
     def look_at(self) -> datetime | None:
@@ -90,12 +91,12 @@ async def charge_lines(conn: Connection, sitting: Sitting) -> None:
         )
 
 
-async def park_behind(conn: Connection, sitting: Sitting, lanes: Sequence[LaneKey]) -> None:
+async def park_behind(conn: Connection, sitting: Sitting) -> None:
     """Park more runs of the tasks that are full: a claim that met nothing else would meet nothing else again."""
     full = {
         (row.tenant_id, row.task): each.value for row, each in sitting.parked if each in {Resource.TASK, Resource.RATE}
     }
-    if full and lanes:
+    if full and (lanes := sitting.open_lanes):
         tasks = sorted(full)
         await store.park_behind(
             conn,
