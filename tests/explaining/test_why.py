@@ -18,6 +18,7 @@ from everwhen.worker.protocol import RunError
 from tests.dispatch.scene import LINE, wish
 from tests.explaining.scene import BERLIN, DAILY, NIGHT, sentences, told
 from tests.factories import make_schedule, make_task
+from tests.seasons import next_years_change
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
@@ -428,9 +429,7 @@ async def test_still_ahead(scene):
 
 
 async def test_a_gap_that_is_still_ahead_and_one_that_has_come_and_is_not_recorded_yet(scene):
-    async with scene.db.system() as conn:
-        spring = datetime(conn.now.year + 1, 3, 31, 1, tzinfo=UTC)
-    ahead = spring - timedelta(days=spring.isoweekday() % 7)  # the last Sunday of March
+    ahead = next_years_change(3)
     await scene.schedule(decided=ahead - MINUTE, trigger=DAILY, gap=GapPolicy.SKIP)
     await scene.plan(ahead - 10 * SECOND)
     naive = await scene.why(f"nightly@{ahead:%Y-%m-%d}T02:30")

@@ -4,6 +4,7 @@ import pytest
 
 from tests.factories import make_task, make_tenant
 from tests.people import app_on, client_of, token_of
+from tests.seasons import next_years_change
 
 CRON = {"kind": "cron", "expr": "30 2 * * *"}
 GOOD = {"name": "nightly", "task": "report", "trigger": CRON}
@@ -134,13 +135,14 @@ async def test_a_pause_needs_a_reason(client):
 
 
 async def test_a_preview_flags_what_clock_changes_do(client):
-    body = {"trigger": {"kind": "at", "at": "2027-10-31T02:30"}, "timezone": "Europe/Berlin", "fold": "both"}
+    autumn, spring = (f"{next_years_change(month):%Y-%m-%d}T02:30" for month in (10, 3))
+    body = {"trigger": {"kind": "at", "at": autumn}, "timezone": "Europe/Berlin", "fold": "both"}
     found = (await client.post(f"{PATH}/preview", json={**body, "count": 5})).json()
 
-    assert [fire["local"] for fire in found["items"]] == ["2027-10-31T02:30:00+02:00", "2027-10-31T02:30:00+01:00"]
+    assert [fire["local"] for fire in found["items"]] == [f"{autumn}:00+02:00", f"{autumn}:00+01:00"]
     assert [fire["flags"] for fire in found["items"]] == [["dst_fold"], ["dst_fold"]]
     assert found["exhausted"]
-    gap = {"trigger": {"kind": "at", "at": "2027-03-28T02:30"}, "timezone": "Europe/Berlin", "gap": "skip"}
+    gap = {"trigger": {"kind": "at", "at": spring}, "timezone": "Europe/Berlin", "gap": "skip"}
     skipped = (await client.post(f"{PATH}/preview", json=gap)).json()["items"]
     assert [(fire["verdict"], fire["reason"], fire["flags"]) for fire in skipped] == [
         ("skipped", "calendar.dst_gap", ["dst_gap"])
