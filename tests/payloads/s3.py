@@ -75,6 +75,7 @@ def running(folder: Path) -> Iterator[int]:
         "-s3",
     ]
     command += [f"-s3.port={port}", f"-s3.config={config}", "-master.volumeSizeLimitMB=64", "-volume.max=20"]
+    command += ["-s3.port.iceberg=0", "-s3.port.lance=0"]  # else on fixed ports, where two servers meet
     with (folder / "log").open("ab") as log:
         process = subprocess.Popen(
             command,
